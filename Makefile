@@ -1,0 +1,57 @@
+# Every command of the project. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+export PERAGO_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/perago
+export UV_CACHE_DIR := $(PERAGO_CACHE_DIR)/uv
+export PIP_CACHE_DIR := $(PERAGO_CACHE_DIR)/pip
+# uv follows the certificates the rest of the machine trusts.
+export UV_NATIVE_TLS ?= 1
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+TEST_ARGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## make .venv with everything the other targets need
+
+$(READY): pyproject.toml requirements/uv.txt requirements/dev.txt scripts/bootstrap.sh
+	@PYTHON="$(PYTHON)" bash scripts/bootstrap.sh
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## the real thing, end to end, on servers of its own
+	@$(BIN)/perago demo
+
+.PHONY: dev
+dev: $(READY) ## a real Conductor and a real lakeFS until Ctrl-C
+	@$(BIN)/perago dev
+
+.PHONY: test
+test: lint ## lint, then every test, on servers of its own
+	$(BIN)/pytest $(TEST_ARGS)
+
+.PHONY: lint
+lint: $(READY) ## formatting, lints, types, import direction
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/lint-imports
+	$(BIN)/basedpyright
+
+.PHONY: pins
+pins: $(READY) ## resolve the requirement pins anew (requirements/*.txt)
+	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --all-extras --group dev --group bench pyproject.toml -o requirements/dev.txt
+	echo uv | $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - -o requirements/uv.txt
+
+.PHONY: clean
+clean: ## remove what the other targets made in this clone (the cache stays)
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist site
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,73 @@
+"""The verbs Perago needs of the task authority. The Conductor client and the in-memory fake both pass one conformance suite.
+
+Every method raises leaves of `ConductorError`. Conductor answers 200 to updates it ignores, so no update here says that it was
+accepted: read the task.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """A task handed out to us: its identity and its input as Conductor's JSON."""
+
+    attempt: Attempt
+    input: Mapping[str, Any]
+    response_timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A fresh read of a task and of its workflow's status, for the attempt fence and to see whether a completion was accepted."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+    retry_count: int
+    status: str
+    worker_id: WorkerId | None
+    start_time: int
+    poll_count: int
+    workflow_status: str
+    output: Mapping[str, Any]
+
+
+class AttemptFence(Protocol):
+    """What the attempt's spine needs of Conductor, and nothing else of it: a fresh read, wherever it is made."""
+
+    def snapshot(self, attempt: Attempt) -> Snapshot: ...
+
+    def lease_seconds_left(self) -> float:
+        """Until the local lease deadline; negative once it has passed."""
+        ...
+
+
+class Conductor(Protocol):
+    """Polling, truth, leases, reports and definitions."""
+
+    def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
+        """One task, or None after at most `wait_seconds` (5 at most); `worker_id` carries the poll's nonce."""
+        ...
+
+    def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot: ...
+
+    def extend_lease(self, attempt: Attempt) -> None:
+        """Reset the response timeout. Says nothing about whether the attempt is still current."""
+        ...
+
+    def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
+        """Send the end of an attempt, once. A COMPLETED one never carries a lease extension; a FAILED one no output."""
+        ...
+
+    def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
+        """Lines for the task's log in Conductor's UI."""
+        ...
+
+    def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None: ...
+
+    def put_task_definition(self, definition: Mapping[str, Any]) -> None:
+        """Create it, or update the one of that name."""
+        ...

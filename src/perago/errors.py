@@ -1,0 +1,184 @@
+"""Everything that can go wrong, grouped by what the runtime does about it.
+
+PeragoError
+├── SetupError                    before any attempt: print one line, exit 1
+│   ├── TaskDefinitionError         the task module is wrong
+│   ├── RuntimeConfigError          settings are missing or contradictory
+│   └── DevStackError               a development server cannot be fetched, started or kept alive
+├── AttemptError                  ends the attempt with `status`
+│   ├── TerminalError               the same input can never pass
+│   │   ├── TaskInputError            Conductor input does not satisfy the contract
+│   │   ├── PreGuardrailViolation     the input workspace fails a check (also a GuardrailViolation)
+│   │   └── TaskTerminalError         raised by task authors
+│   └── RetryableError              another attempt may pass
+│       ├── TaskFailed                raised by task authors
+│       ├── TaskResultError           the body's return value does not satisfy the contract
+│       ├── PostGuardrailViolation    the output workspace fails a check (also a GuardrailViolation)
+│       ├── WorkspaceError            the local workspace cannot be filled, read or trusted
+│       ├── StaleAttemptError         attempt fence: Conductor no longer wants this attempt
+│       ├── PublishFenceError         publish fence: the target branch is not where it may be
+│       ├── PublishUnknownError       the publish request broke off and reading the head did not settle it
+│       └── AttemptCancelled          the worker was told to stop, or the lease was lost
+├── LakeError                     lakeFS said no, or nothing; ends the attempt with FAILED
+│   ├── LakeNotFound                404
+│   ├── LakeConflict                409, and "no changes" or "dirty branch" answers
+│   ├── LakeForbidden               401 and 403
+│   ├── LakeRejected                any other 4xx: our request is wrong
+│   ├── LakeUnavailable             no connection, 423, 429, 5xx: nothing happened, later may work
+│   ├── LakeUnknown                 a write broke off after it was sent: it may or may not have happened
+│   └── LakeCorrupt                 bytes do not match their size or checksum
+└── ConductorError                Conductor said no, or nothing
+    ├── ConductorNotFound           404
+    ├── ConductorRejected           any other 4xx
+    ├── ConductorUnavailable        no connection, 429, 5xx
+    └── ConductorUnknown            a write broke off after it was sent
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class TaskStatus(StrEnum):
+    """What Perago reports to Conductor at the end of an attempt."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    FAILED_WITH_TERMINAL_ERROR = "FAILED_WITH_TERMINAL_ERROR"
+
+
+class PeragoError(Exception):
+    """Base of every error that Perago raises on purpose."""
+
+    status: ClassVar[TaskStatus] = TaskStatus.FAILED
+
+
+class SetupError(PeragoError):
+    """Wrong before any attempt: one line for a person, exit code 1."""
+
+
+class TaskDefinitionError(SetupError):
+    """A task module that cannot be used; names module, task, field and the fix."""
+
+
+class RuntimeConfigError(SetupError):
+    """Settings that are missing, incomplete or contradictory."""
+
+
+class DevStackError(SetupError):
+    """A development server that cannot be fetched, built, started or kept alive."""
+
+
+class AttemptError(PeragoError):
+    """Ends the current attempt."""
+
+
+class TerminalError(AttemptError):
+    """No retry can help."""
+
+    status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+
+
+class TaskInputError(TerminalError):
+    """Conductor input that does not satisfy the task contract."""
+
+
+class GuardrailViolation(AttemptError):
+    """A workspace check that did not hold."""
+
+
+class PreGuardrailViolation(GuardrailViolation, TerminalError):
+    """The input workspace fails a check; the body did not run."""
+
+    status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+
+
+class TaskTerminalError(TerminalError):
+    """Raised by a task body: it never will work."""
+
+
+class RetryableError(AttemptError):
+    """Another attempt may pass."""
+
+
+class TaskFailed(RetryableError):
+    """Raised by a task body: a retry may help."""
+
+
+class TaskResultError(RetryableError):
+    """The body returned something that its contract does not allow."""
+
+
+class PostGuardrailViolation(GuardrailViolation, RetryableError):
+    """The output workspace fails a check; nothing was uploaded."""
+
+
+class WorkspaceError(RetryableError):
+    """The local workspace cannot be filled, read or trusted; names the path or object."""
+
+
+class StaleAttemptError(RetryableError):
+    """Attempt fence: Conductor no longer wants this attempt."""
+
+
+class PublishFenceError(RetryableError):
+    """Publish fence: the target branch is not at the input commit nor one abandoned publication after it."""
+
+
+class PublishUnknownError(RetryableError):
+    """The publish request broke off and one read of the head did not settle what became of it."""
+
+
+class AttemptCancelled(RetryableError):
+    """The attempt was told to stop before it published anything."""
+
+
+class LakeError(PeragoError):
+    """lakeFS said no, or nothing."""
+
+
+class LakeNotFound(LakeError):
+    """Repository, branch, commit or object does not exist."""
+
+
+class LakeConflict(LakeError):
+    """It exists already, has nothing to commit, conflicts, or has uncommitted changes."""
+
+
+class LakeForbidden(LakeError):
+    """Wrong credentials, no permission, or a protected branch."""
+
+
+class LakeRejected(LakeError):
+    """lakeFS does not accept the request as it was made."""
+
+
+class LakeUnavailable(LakeError):
+    """lakeFS could not be reached or is overloaded; the request had no effect."""
+
+
+class LakeUnknown(LakeError):
+    """A write broke off after it was sent: it may or may not have taken effect."""
+
+
+class LakeCorrupt(LakeError):
+    """Bytes that do not match their announced size or checksum."""
+
+
+class ConductorError(PeragoError):
+    """Conductor said no, or nothing."""
+
+
+class ConductorNotFound(ConductorError):
+    """Task, workflow or definition does not exist."""
+
+
+class ConductorRejected(ConductorError):
+    """Conductor does not accept the request as it was made."""
+
+
+class ConductorUnavailable(ConductorError):
+    """Conductor could not be reached or is overloaded; the request had no effect."""
+
+
+class ConductorUnknown(ConductorError):
+    """A write broke off after it was sent: it may or may not have taken effect."""

@@ -1,0 +1,137 @@
+"""The verbs Perago needs of a versioned store. The lakeFS client and the in-memory fake both pass one conformance suite.
+
+Every method raises leaves of `LakeError`. Reads may be retried inside; a write is sent at most once, and one that broke off after
+it was sent raises `LakeUnknown`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
+
+Ref = BranchName | CommitId
+
+PAGE = 1000
+"""lakeFS's largest page for listings and its largest batch for deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPage:
+    """One page of a listing in byte order of paths; `after` continues it, None ends it."""
+
+    objects: Sequence[ObjectInfo]
+    after: ObjectPath | None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchHead:
+    name: BranchName
+    commit: CommitId
+
+
+class ChangeType(StrEnum):
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    path: ObjectPath
+    type: ChangeType
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the server's storage can do beside moving bytes through lakeFS itself."""
+
+    presign_read: bool = False
+    presign_write: bool = False
+    multipart: bool = False
+
+
+class Lake(Protocol):
+    """About a dozen verbs on repositories, branches, commits and objects."""
+
+    def capabilities(self) -> Capabilities: ...
+
+    # commits and branches
+    def commit(self, repository: Repository, ref: Ref) -> Commit:
+        """The commit that `ref` (an id, a branch, a tag) resolves to."""
+        ...
+
+    def head(self, repository: Repository, branch: BranchName) -> Commit:
+        """The branch's newest commit with its parents, in one request."""
+        ...
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        """A hidden branch at `source`; `LakeConflict` if the name is taken."""
+        ...
+
+    def delete_branch(self, repository: Repository, branch: BranchName) -> None:
+        """`LakeNotFound` if it is gone already."""
+        ...
+
+    def branches(self, repository: Repository, prefix: str) -> Iterable[BranchHead]:
+        """All branches whose name begins with `prefix`, hidden ones too, page by page."""
+        ...
+
+    def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
+        """Commit what was written to the branch; `LakeConflict` if there is nothing to commit."""
+        ...
+
+    def merge(
+        self,
+        repository: Repository,
+        source: BranchName,
+        target: BranchName,
+        *,
+        message: str,
+        metadata: Mapping[str, str],
+        timeout: float,
+    ) -> CommitId:
+        """Squash-merge the branch `source`, resolved by name on the server, into `target`; the id of the merge commit."""
+        ...
+
+    def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:
+        """Hard-reset `target` to where the branch `to`, resolved by name on the server, stands."""
+        ...
+
+    # objects
+    def objects(
+        self, repository: Repository, ref: Ref, prefix: str, after: ObjectPath | None = None, *, presign: bool = False
+    ) -> ObjectPage:
+        """One page (at most `PAGE`) of the objects under `prefix`, entries of other path types left out."""
+        ...
+
+    def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
+        """The object's bytes into a new file, constant memory; hex MD5 of what was written.
+
+        Size and, where lakeFS's checksum is an MD5, content are verified: `LakeCorrupt` otherwise, and no file is left. One
+        request, through `info.presigned_url` where it is set, falling back to lakeFS itself where that is refused.
+        """
+        ...
+
+    def write(
+        self,
+        repository: Repository,
+        branch: BranchName,
+        path: ObjectPath,
+        source: Path,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str],
+    ) -> ObjectInfo:
+        """Upload one file; what lakeFS answered about it, verified against the bytes that were sent (`LakeCorrupt`)."""
+        ...
+
+    def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
+        """Delete at most `PAGE` objects in one request; missing ones are no error, any refused one is."""
+        ...
+
+    def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
+        """What was written to the branch since its last commit, page by page."""
+        ...

@@ -1,0 +1,122 @@
+"""Frozen values that cross rooms. Ids are types of their own: a commit id is not a branch name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NewType
+
+from perago.errors import TaskStatus
+
+WorkflowId = NewType("WorkflowId", str)
+TaskId = NewType("TaskId", str)
+TaskType = NewType("TaskType", str)
+WorkerId = NewType("WorkerId", str)
+ExecutionId = NewType("ExecutionId", str)
+"""Random, one per execution of an attempt: a re-dispatched attempt never meets the files or branches of an earlier one."""
+
+Repository = NewType("Repository", str)
+BranchName = NewType("BranchName", str)
+CommitId = NewType("CommitId", str)
+MetaRangeId = NewType("MetaRangeId", str)
+"""lakeFS's hash of a commit's whole content: equal ids mean equal trees."""
+ObjectPath = NewType("ObjectPath", str)
+"""A full object path in a repository."""
+FilePath = NewType("FilePath", str)
+"""A business file relative to the workspace root, `/` separated."""
+
+MARKER_NAME = ".perago-attempt.json"
+"""Perago's own file in an attempt directory; never mapped from or to lakeFS."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalTask:
+    """The workflow step an attempt belongs to; stable across retries (`seq` is not)."""
+
+    workflow_id: WorkflowId
+    reference_name: str
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One Conductor execution attempt as it was polled. The last three fields tell a rerun from the original."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+    retry_count: int
+    reference_name: str
+    seq: int
+    iteration: int
+    task_type: TaskType
+    worker_id: WorkerId
+    start_time: int
+    poll_count: int
+
+    @property
+    def logical_task(self) -> LogicalTask:
+        return LogicalTask(self.workflow_id, self.reference_name, self.iteration)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRef:
+    """`workspace` of Conductor's input and output: `ref` is the immutable commit."""
+
+    repository: Repository
+    branch: BranchName
+    ref: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A lakeFS commit, as far as publication looks at it."""
+
+    id: CommitId
+    parents: tuple[CommitId, ...]
+    meta_range_id: MetaRangeId
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def first_parent(self) -> CommitId | None:
+        return self.parents[0] if self.parents else None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An object as lakeFS lists it. `checksum` is lakeFS's own word: hex MD5 for single uploads, anything for others."""
+
+    path: ObjectPath
+    size: int
+    checksum: str
+    content_type: str = "application/octet-stream"
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    mtime: int = 0
+    presigned_url: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The business files of a workspace, local or remote, as checks see them: never Perago's marker."""
+
+    files: Sequence[FilePath]
+    empty_directories: Sequence[FilePath] = ()
+    """Directories that hold no file at any depth; only a local workspace has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What Try leaves for Confirm and Cancel: complete in itself, so nothing is taken from mutable worker state."""
+
+    repository: Repository
+    branch: BranchName
+    commit: Commit
+    """The staging commit, or the input commit itself where the branch is only a handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of an attempt, ready to be reported. `output` is Conductor's JSON and None unless completed."""
+
+    status: TaskStatus
+    output: Mapping[str, object] | None = None
+    reason: str | None = None
+    log: tuple[str, ...] = ()
