@@ -1,0 +1,100 @@
+"""The content of a fake repository: immutable trees in, changed and merged trees out. No I/O, no branches, no commits."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from perago.errors import LakeConflict
+from perago.lake.port import ChangeType, ObjectChange
+from perago.model import MetaRangeId, ObjectInfo, ObjectPath
+
+_RING = 1 << 256
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What makes an object the same object to lakeFS. The time of writing is kept, but is no part of it."""
+
+    size: int
+    checksum: str
+    content_type: str
+    metadata: tuple[tuple[str, str], ...]
+    mtime: int = field(default=0, compare=False)
+
+    def info(self, path: ObjectPath) -> ObjectInfo:
+        return ObjectInfo(path, self.size, self.checksum, self.content_type, dict(self.metadata), self.mtime)
+
+
+Changes = Mapping[ObjectPath, Entry | None]
+"""Objects written and, as None, objects deleted."""
+
+
+class Tree:
+    """Paths and their entries, never changed in place. Its id depends on nothing but its content, as in lakeFS."""
+
+    def __init__(self, entries: Mapping[ObjectPath, Entry], total: int = 0) -> None:
+        self.entries = entries
+        self._total = total
+
+    @cached_property
+    def id(self) -> MetaRangeId:
+        return MetaRangeId(hashlib.sha256(str(self._total).encode()).hexdigest() if self.entries else "")
+
+    @cached_property
+    def paths(self) -> list[ObjectPath]:
+        """In byte order of UTF-8, which is the order of code points."""
+        return sorted(self.entries)
+
+    def apply(self, changes: Changes) -> "Tree":
+        """A tree's hash is the sum of its entries' hashes, so the cost follows what changed."""
+        entries = dict(self.entries)
+        total = self._total
+        for path, entry in changes.items():
+            old = entries.pop(path, None)
+            total -= 0 if old is None else _hash(path, old)
+            if entry is not None:
+                entries[path] = entry
+                total += _hash(path, entry)
+        return Tree(entries, total % _RING)
+
+    def differences(self, changes: Changes) -> list[ObjectChange]:
+        """What `changes` really change, in path order: writing the same again, or deleting nothing, is no change."""
+        return [
+            ObjectChange(path, kind)
+            for path in sorted(changes)
+            if (kind := _kind(self.entries.get(path), changes[path])) is not None
+        ]
+
+
+EMPTY = Tree({})
+
+
+def merge(base: Tree, source: Tree, target: Tree) -> Tree:
+    """Three-way merge the way lakeFS is documented to do it; `LakeConflict` for no changes and for conflicts."""
+    if source.id == base.id:
+        raise LakeConflict("merge: no changes")
+    if target.id == base.id:
+        return source
+    changes: dict[ObjectPath, Entry | None] = {}
+    for path in base.entries.keys() | source.entries.keys():
+        before, ours, theirs = base.entries.get(path), source.entries.get(path), target.entries.get(path)
+        if ours in (before, theirs):
+            continue
+        if theirs != before:
+            raise LakeConflict(f"merge: conflict in {path!r}")
+        changes[path] = ours
+    return target.apply(changes)
+
+
+def _hash(path: ObjectPath, entry: Entry) -> int:
+    identity = repr((path, entry.size, entry.checksum, entry.content_type, entry.metadata))
+    return int.from_bytes(hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest())
+
+
+def _kind(old: Entry | None, new: Entry | None) -> ChangeType | None:
+    if old == new:
+        return None
+    if old is None:
+        return ChangeType.ADDED
+    return ChangeType.REMOVED if new is None else ChangeType.CHANGED
