@@ -1,0 +1,63 @@
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from perago.cli import console
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (1400, "1.4 kB"),
+        (999_600, "1 MB"),
+        (2_345_678, "2.35 MB"),
+        (5 * 10**12, "5 TB"),
+    ],
+)
+def test_sizes_read_like_a_person_writes_them(count: int, text: str) -> None:
+    assert console.size(count) == text
+
+
+def test_what_a_terminal_would_obey_is_made_visible() -> None:
+    assert console.printable("a\x1b[31mb\nc") == "a\\x1b[31mb\\nc"
+    assert console.printable("naïve 文件 🙂") == "naïve 文件 🙂"
+    assert console.printable("a\tb", keep="\t") == "a\tb"
+    assert console.printable("bad\udce9name") == "bad\\udce9name"
+
+
+def test_an_error_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    console.error("first line\n  second [bold]line[/bold] \x1b[2J")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "error: first line second [bold]line[/bold] \\x1b[2J\n"
+
+
+def test_a_pipe_gets_plain_uncut_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    value = "x" * 500
+    console.pairs("settings", [("NAME", value), ("OTHER", "two words")])
+    assert capsys.readouterr().out == f"NAME: {value}\nOTHER: two words\n"
+
+
+def test_a_terminal_gets_a_titled_block_with_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "stdout", lambda: Console(file=screen, force_terminal=True, width=60, color_system="standard"))
+    console.pairs("settings", [("NAME", "value")])
+    assert "settings" in screen.getvalue()
+    assert "\x1b[36m" in screen.getvalue()
+
+
+def test_no_color_is_respected_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.error("no colours")
+    assert "\x1b[31m" not in capsys.readouterr().err
+
+
+def test_json_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    console.write_json({"name": "größe", "n": [1, None]})
+    assert json.loads(capsys.readouterr().out) == {"name": "größe", "n": [1, None]}
