@@ -1,0 +1,82 @@
+"""A TaskDef against the one Conductor holds: created, updated or unchanged, and which fields differ."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeGuard
+
+from perago.conductor import port
+from perago.errors import ConductorRejected
+from perago.model import TaskType
+
+Definition = Mapping[str, Any]
+
+_ABSENT_AS_SERVED: Mapping[str, tuple[object, ...]] = {
+    "description": (None, ""),
+    "concurrentExecLimit": (None, 0),
+    "rateLimitPerFrequency": (None, 0),
+    "rateLimitFrequencyInSeconds": (None, 1),
+    "inputTemplate": (None, {}),
+}
+"""Fields a TaskDef may leave out, and what Conductor serves for them then. An update puts them back to that."""
+
+
+class Verdict(StrEnum):
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A dotted path into the definition; None on the side that does not have it."""
+
+    field: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    name: TaskType
+    verdict: Verdict
+    changes: tuple[FieldChange, ...] = ()
+
+
+def register(conductor: port.Conductor, wanted: Definition) -> Registration:
+    """Write the definition only where it differs, then read it back: Conductor drops silently what it does not know."""
+    name = TaskType(wanted["name"])
+    held = conductor.task_definition(name)
+    changes = () if held is None else differences(held, wanted)
+    if held is not None and not changes:
+        return Registration(name, Verdict.UNCHANGED)
+    conductor.put_task_definition(wanted)
+    left = differences(conductor.task_definition(name) or {}, wanted)
+    if left:
+        fields = ", ".join(change.field for change in left)
+        raise ConductorRejected(f"Conductor accepted the definition of {name} but serves other values for: {fields}")
+    return Registration(name, Verdict.CREATED if held is None else Verdict.UPDATED, changes)
+
+
+def differences(held: Definition, wanted: Definition) -> tuple[FieldChange, ...]:
+    """What an update would change. Conductor's own bookkeeping fields do not count."""
+    dropped = (
+        FieldChange(name, held.get(name), None)
+        for name, unset in _ABSENT_AS_SERVED.items()
+        if name not in wanted and held.get(name) not in unset
+    )
+    return (*(change for name in wanted for change in _compare(name, held.get(name), wanted[name])), *dropped)
+
+
+def _compare(path: str, before: object, after: object) -> Iterator[FieldChange]:
+    if before == after:
+        return
+    if not _is_object(before) or not _is_object(after):
+        yield FieldChange(path, before, after)
+        return
+    for key in [*after, *(key for key in before if key not in after)]:
+        yield from _compare(f"{path}.{key}", before.get(key), after.get(key))
+
+
+def _is_object(value: object) -> TypeGuard[Definition]:
+    return isinstance(value, Mapping)
