@@ -45,8 +45,11 @@ def _headline(change: FileChange, width: int) -> Text:
 
 
 def _sizes(change: FileChange) -> str:
-    sides = [console.size(side.size) for side in (change.before, change.after) if side is not None]
-    return " -> ".join(sides)
+    sides = [side for side in (change.before, change.after) if side is not None]
+    note = ", now executable" if sides[-1].executable and not sides[0].executable else ""
+    if len(sides) > 1 and sides[0].executable and not sides[-1].executable:
+        note = ", no longer executable"
+    return " -> ".join(console.size(side.size) for side in sides) + note
 
 
 def _text_lines(change: FileChange, room: int) -> Iterator[Text]:

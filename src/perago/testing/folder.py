@@ -13,6 +13,7 @@ from perago.errors import LakeCorrupt, WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, ObjectInfo, ObjectPath, Repository
 from perago.testing import lake, trees
+from perago.workspace import sync, tree
 
 REPOSITORY = Repository("local")
 _CHUNK = 1 << 20
@@ -25,6 +26,7 @@ class Stored:
     at: Path
     size: int
     checksum: str
+    executable: bool = False
 
 
 class FolderLake(lake.MemoryLake):
@@ -73,7 +75,7 @@ class FolderLake(lake.MemoryLake):
         digest, size = _copy(source, at)
         with self._lock:
             self._files[digest] = at
-            entry = trees.Entry(size, digest, content_type or lake.DEFAULT_CONTENT_TYPE, tuple(sorted(metadata.items())))
+            entry = trees.Entry(size, digest, content_type, tuple(sorted(metadata.items())))
             self._writable(repository, branch, f"write {path!r}").staged[path] = entry
         self.gate("write", lake.Step.AFTER)
         return entry.info(path)
@@ -82,14 +84,16 @@ class FolderLake(lake.MemoryLake):
         # Not an MD5, as with a multipart upload: hashing every byte for the listing would cost as much as the copy itself.
         checksum = f"folder-{number}"
         self._files[checksum] = at
-        return trees.Entry(at.stat().st_size, checksum, lake.DEFAULT_CONTENT_TYPE, ())
+        status = tree.file_stat(at.stat())
+        metadata = ((sync.EXECUTABLE_KEY, sync.EXECUTABLE_VALUE),) if status.executable else ()
+        return trees.Entry(status.size, checksum, sync.CONTENT_TYPE, metadata)
 
     def _held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
-        tree = self._store(REPOSITORY).tree(ref)
-        return {path: self._stored(tree.entries[path]) for path in tree.paths}
+        held = self._store(REPOSITORY).tree(ref)
+        return {path: self._stored(held.entries[path]) for path in held.paths}
 
     def _stored(self, entry: trees.Entry) -> Stored:
-        return Stored(self._files[entry.checksum], entry.size, entry.checksum)
+        return Stored(self._files[entry.checksum], entry.size, entry.checksum, sync.is_executable(dict(entry.metadata)))
 
     def _new_file(self) -> Path:
         with self._lock:

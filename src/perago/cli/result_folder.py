@@ -1,0 +1,62 @@
+"""`--write DIR`: the files a publication would hold go in, one new folder with all of them comes out, or none at all."""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from perago.errors import SetupError
+from perago.model import FilePath
+from perago.testing.folder import Stored
+
+_EXECUTE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+
+def refuse_dangerous(target: Path, workspace: Path) -> None:
+    """Asked before the task runs: hours of work should not end at a folder that is in the way."""
+    if target.is_symlink():
+        raise SetupError(f"--write {target} is a symlink; name a new or an empty folder")
+    real, source = target.resolve(), workspace.resolve()
+    if real == source or real.is_relative_to(source) or source.is_relative_to(real):
+        raise SetupError(f"--write {target} overlaps --workspace {workspace}, which is never changed; name a folder elsewhere")
+    if real == Path.cwd():
+        raise SetupError(f"--write {target} is the working directory; name a new or an empty folder")
+    if real.exists() and not real.is_dir():
+        raise SetupError(f"--write {target} is a file; name a new or an empty folder")
+    if real.is_dir() and any(real.iterdir()):
+        raise SetupError(f"--write {target} is not empty; name a new or an empty folder")
+
+
+def write(target: Path, files: Mapping[FilePath, Stored]) -> None:
+    """Fill a folder beside `target` and rename it, so nobody ever sees half of it."""
+    real = target.resolve()
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{real.name}-", dir=real.parent))
+        try:
+            _fill(made, files)
+            made.rename(real)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise SetupError(f"cannot write {target}: {error.strerror}") from error
+
+
+def _fill(made: Path, files: Mapping[FilePath, Stored]) -> None:
+    for path, held in files.items():
+        file = made / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(held.at, file)
+        if held.executable:
+            file.chmod(file.stat().st_mode | _EXECUTE & ~_umask())
+    # mkdtemp keeps others out; the result is as open as any folder that the person makes.
+    made.chmod(0o777 & ~_umask())
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
