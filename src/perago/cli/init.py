@@ -1,79 +1,18 @@
-"""`perago init`: an empty directory in, a small project out that passes `perago check`, `perago run` and its own tests."""
+"""`perago init`: the name of a directory in, a small project in it out."""
 
-import re
-from collections.abc import Iterator
-from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import Annotated
 
-from rich.text import Text
+import typer
 
-from perago.cli import console
-from perago.errors import SetupError
-
-_SUFFIX = ".template"
-"""Hides the templates from linters, test runners and ignore files until they are written."""
-_DOTTED = {"gitignore": ".gitignore", "env.example": ".env.example"}
-
-_NEXT_STEPS = (
-    ("perago check summarize_sales", "is the task well declared?"),
-    ("perago run summarize_sales --workspace sample/workspace --params @sample/params.json", "what would it publish?"),
-    ("pytest", "its tests"),
-)
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty directory.")]
 
 
-def create(directory: Path) -> list[Path]:
-    """Write the project; the paths of its files, relative to `directory`."""
-    _refuse_occupied(directory)
-    name = _project_name(directory)
-    written: list[Path] = []
-    try:
-        for relative, text in _templates():
-            target = directory / relative
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text.replace("@NAME@", name), encoding="utf-8")
-            written.append(Path(relative))
-    except OSError as error:
-        raise SetupError(f"cannot write {error.filename}: {error.strerror}") from error
-    return sorted(written)
+def init(directory: Directory) -> None:
+    """Write a small project: a task, its test, sample data.
 
+    Nothing is overwritten: DIR must not exist or be empty. Exit codes: 0 written, 1 not written, 2 wrong usage.
+    """
+    from perago.cli import project  # noqa: PLC0415 - commands import what they need when they run
 
-def show(directory: Path, written: list[Path]) -> None:
-    """What was made and what to type next."""
-    out = console.stdout()
-    out.print(Text.assemble(("created ", "green"), (console.printable(str(directory)), "bold"), f" with {len(written)} files"))
-    for path in written:
-        out.print(Text(f"  {path}", style="dim"))
-    out.print(Text("next:", style="bold"))
-    if directory.resolve() != Path.cwd():
-        out.print(Text(f"  cd {console.printable(str(directory))}"))
-    for line, purpose in _NEXT_STEPS:
-        out.print(Text.assemble(f"  {line}", (f"  # {purpose}", "dim")))
-
-
-def _refuse_occupied(directory: Path) -> None:
-    try:
-        if directory.exists() and not directory.is_dir():
-            raise SetupError(f"{directory} is a file; name a new or an empty directory")
-        if directory.is_dir() and any(directory.iterdir()):
-            raise SetupError(f"{directory} is not empty; name a new or an empty directory")
-    except OSError as error:
-        raise SetupError(f"cannot look into {directory}: {error.strerror}") from error
-
-
-def _project_name(directory: Path) -> str:
-    name = re.sub(r"[^A-Za-z0-9]+", "-", directory.resolve().name).strip("-").lower()
-    return name or "perago-project"
-
-
-def _templates() -> Iterator[tuple[PurePosixPath, str]]:
-    yield from _walk(resources.files("perago.cli") / "templates" / "project", PurePosixPath())
-
-
-def _walk(folder: Traversable, at: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _walk(entry, at / entry.name)
-            continue
-        name = entry.name.removesuffix(_SUFFIX)
-        yield at / _DOTTED.get(name, name), entry.read_text(encoding="utf-8")
+    project.show(directory, project.create(directory))

@@ -1,0 +1,75 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+Result = subprocess.CompletedProcess[str]
+Perago = Callable[..., Result]
+
+GOOD = """
+from pathlib import Path
+from pydantic import BaseModel, Field
+from perago import TaskFailed, TaskTerminalError, WorkspaceSpec, forbid_glob, require_glob, task
+
+class Params(BaseModel):
+    word: str
+    times: int = Field(ge=1)
+
+class Output(BaseModel):
+    lines: int
+
+@task(
+    name="words.repeat",
+    owner_email="data@example.com",
+    workspace=WorkspaceSpec(prefix="/words", pre=[require_glob("in/*.txt")], post=[forbid_glob("**/*.tmp")]),
+)
+def repeat(workspace: Path, params: Params) -> Output:
+    print("the body speaks")
+    if params.word == "fail":
+        raise TaskFailed("try again later")
+    if params.word == "never":
+        raise TaskTerminalError("not with this word")
+    if params.word == "bug":
+        return Output(lines={}["nothing"])
+    if params.word == "mess":
+        (workspace / "left.tmp").touch()
+    (workspace / "out").mkdir(exist_ok=True)
+    (workspace / "out" / "words.txt").write_text(f"{params.word}\\n" * params.times)
+    (workspace / "in" / "old.txt").unlink(missing_ok=True)
+    return Output(lines=params.times)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A working directory with a good task module `words` and a workspace for it."""
+    made = tmp_path / "project"
+    (made / "ws" / "in").mkdir(parents=True)
+    (made / "words.py").write_text(GOOD)
+    (made / "ws" / "in" / "a.txt").write_text("alpha\n")
+    (made / "ws" / "in" / "old.txt").write_text("old\n")
+    return made
+
+
+@pytest.fixture
+def perago(project: Path) -> Perago:
+    """The installed command in a process of its own, with none of the caller's settings."""
+    program = Path(sys.executable).with_name("perago")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("CONDUCTOR_", "LAKECTL_", "PERAGO_"))}
+
+    def run(*args: str | Path, cwd: Path = project, env: Mapping[str, str] | None = None) -> Result:
+        return subprocess.run(
+            [program, *map(str, args)],
+            cwd=cwd,
+            env={**clean, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    return run

@@ -1,0 +1,57 @@
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from perago.cli import project
+from perago.errors import SetupError
+
+
+def test_it_writes_a_whole_project(tmp_path: Path) -> None:
+    written = project.create(tmp_path / "My Sales_2")
+    assert {str(path) for path in written} >= {
+        "README.md",
+        ".gitignore",
+        ".env.example",
+        "summarize_sales.py",
+        "sample/params.json",
+    }
+    assert {path.relative_to(tmp_path / "My Sales_2") for path in tmp_path.rglob("*") if path.is_file()} == set(written)
+    made = tmp_path / "My Sales_2"
+    assert tomllib.loads((made / "pyproject.toml").read_text())["project"]["name"] == "my-sales-2"
+    assert "@NAME@" not in "".join(path.read_text() for path in made.rglob("*") if path.is_file())
+    for module in made.rglob("*.py"):
+        ast.parse(module.read_text())
+
+
+def test_an_empty_directory_is_fine(tmp_path: Path) -> None:
+    assert project.create(tmp_path)
+
+
+def test_a_directory_with_anything_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".hidden").touch()
+    with pytest.raises(SetupError, match="is not empty; name a new or an empty directory"):
+        project.create(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".hidden"]
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(SetupError, match="is a file; name a new or an empty directory"):
+        project.create(tmp_path / "x")
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(SetupError, match=r"cannot (write|look into) .*: Not a directory"):
+        project.create(tmp_path / "x" / "y")
+
+
+def test_next_steps_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    project.show(Path("x"), project.create(Path("x")))
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("created x with ")
+    assert out[out.index("next:") + 1] == "  cd x"
+    assert any(line.strip().startswith("perago check summarize_sales") for line in out)
