@@ -30,11 +30,11 @@ def test_what_a_terminal_would_obey_is_made_visible() -> None:
     assert console.printable("bad\udce9name") == "bad\\udce9name"
 
 
-def test_an_error_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    console.error("first line\n  second [bold]line[/bold] \x1b[2J")
+def test_an_error_is_a_line_on_stderr_and_its_items_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    console.error("two problems\n  - a [bold]line[/bold] \x1b[2J\n  - another")
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "error: first line second [bold]line[/bold] \\x1b[2J\n"
+    assert err == "error: two problems\n  - a [bold]line[/bold] \\x1b[2J\n  - another\n"
 
 
 def test_a_pipe_gets_plain_uncut_lines(capsys: pytest.CaptureFixture[str]) -> None:

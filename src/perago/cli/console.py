@@ -21,7 +21,7 @@ def stderr() -> Console:
 
 
 def error(message: str) -> None:
-    """One line, whatever the message holds: `error: …` on stderr."""
+    """`error: …` on stderr; a message that lists several things keeps a line for each."""
     _labelled("error", "bold red", message)
 
 
@@ -84,7 +84,11 @@ def _console(*, stderr: bool) -> Console:
 
 
 def _labelled(label: str, style: str, message: str) -> None:
-    stderr().print(Text.assemble((f"{label}:", style), f" {printable(' '.join(message.split()))}"))
+    first, *more = message.strip().splitlines() or [""]
+    console = stderr()
+    console.print(Text.assemble((f"{label}:", style), f" {printable(first)}"))
+    for line in more:
+        console.print(Text(printable(line)))
 
 
 def _visible(char: str) -> str:
