@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import Any, NewType
 
 from perago.errors import TaskStatus
 
@@ -54,6 +54,22 @@ class Attempt:
     @property
     def logical_task(self) -> LogicalTask:
         return LogicalTask(self.workflow_id, self.reference_name, self.iteration)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A fresh read of a task and of its workflow's status, for the attempt fence and to see whether a completion was accepted."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+    retry_count: int
+    status: str
+    worker_id: WorkerId | None
+    start_time: int
+    poll_count: int
+    workflow_status: str
+    """Empty where only the task was read."""
+    output: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

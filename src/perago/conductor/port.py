@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
+
+__all__ = ["AttemptFence", "Conductor", "Polled", "Snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +20,8 @@ class Polled:
     attempt: Attempt
     input: Mapping[str, Any]
     response_timeout_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A fresh read of a task and of its workflow's status, for the attempt fence and to see whether a completion was accepted."""
-
-    workflow_id: WorkflowId
-    task_id: TaskId
-    retry_count: int
-    status: str
-    worker_id: WorkerId | None
-    start_time: int
-    poll_count: int
-    workflow_status: str
-    output: Mapping[str, Any]
+    timeout_seconds: float = 0
+    """No lease extends this one: work beyond it is lost. 0 means none."""
 
 
 class AttemptFence(Protocol):
@@ -54,12 +43,20 @@ class Conductor(Protocol):
 
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot: ...
 
+    def task(self, task_id: TaskId) -> Snapshot:
+        """The cheaper half of a snapshot: without the workflow's status."""
+        ...
+
     def extend_lease(self, attempt: Attempt) -> None:
         """Reset the response timeout. Says nothing about whether the attempt is still current."""
         ...
 
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
         """Send the end of an attempt, once. A COMPLETED one never carries a lease extension; a FAILED one no output."""
+        ...
+
+    def hand_back(self, attempt: Attempt) -> None:
+        """Put a task that was polled but not begun back into its queue, for whoever polls next; no retry is spent."""
         ...
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:

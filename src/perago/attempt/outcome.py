@@ -1,0 +1,104 @@
+"""A value or an exception comes in, the Outcome that Conductor is told leaves. One table, and one way to word a failure."""
+
+import itertools
+import os
+import re
+import sysconfig
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perago.errors import (
+    AttemptCancelled,
+    GuardrailViolation,
+    PeragoError,
+    PublishFenceError,
+    StaleAttemptError,
+    TaskInputError,
+    TaskStatus,
+)
+from perago.model import Outcome, WorkspaceRef
+
+REASON_MAX_LENGTH = 500
+"""Conductor cuts longer reasons off."""
+LOG_MAX_LINES = 200
+LOG_MAX_LINE_LENGTH = 4000
+_NEEDS_NO_TRACEBACK = (TaskInputError, GuardrailViolation, StaleAttemptError, PublishFenceError, AttemptCancelled)
+_STAGING = re.compile(r"perago-staging-[-\w]+", re.ASCII)
+_NOT_THE_AUTHORS = tuple(
+    {str(Path(__file__).parents[1]), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))}
+)
+
+
+def completed(workspace: WorkspaceRef | None, result: Mapping[str, Any]) -> Outcome:
+    if workspace is None:
+        return Outcome(TaskStatus.COMPLETED, {"result": result})
+    shown = {"repository": workspace.repository, "branch": workspace.branch, "ref_type": "commit", "ref": workspace.ref}
+    return Outcome(TaskStatus.COMPLETED, {"workspace": shown, "result": result})
+
+
+def failed(error: BaseException, max_length: int = REASON_MAX_LENGTH) -> Outcome:
+    """No output ever: in a loop, `${x.output…}` of the next round would read it."""
+    return Outcome(status(error), reason=reason(error, max_length), log=_log(error))
+
+
+def status(error: BaseException) -> TaskStatus:
+    """The leaf of the failure tree knows; whatever is not in the tree may pass another time."""
+    return error.status if isinstance(error, PeragoError) else TaskStatus.FAILED
+
+
+def reason(error: BaseException, max_length: int = REASON_MAX_LENGTH) -> str:
+    """One line of at most `max_length` characters. What Perago did not raise on purpose is named by type and place."""
+    message, tail = _message(error), ""
+    if not isinstance(error, PeragoError) or not message:
+        message = f"{type(error).__name__}: {message}" if message else f"{type(error).__name__} without a message"
+        tail = f" ({place})" if (place := _place(error)) else ""
+    message, tail = _hide(message), _hide(tail)
+    if len(message) + len(tail) > max_length:
+        tail = tail[: max(0, max_length - 1)]
+        message = message[: max(0, max_length - len(tail) - 1)] + "…"
+    return (message + tail)[:max_length]
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        members: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        inner = "; ".join(f"{type(member).__name__}: {_message(member)}" for member in members)
+        return f"{_text(error.message)}: {inner}" if error.message else inner
+    return _text(error)
+
+
+def _text(value: object) -> str:
+    try:
+        return " ".join(str(value).split())
+    except Exception as fault:  # noqa: BLE001  an author's __str__ may do anything; its failure must not hide the one at hand
+        return f"its message cannot be shown, str() raised {type(fault).__name__}"
+
+
+def _place(error: BaseException) -> str:
+    """Where in the author's own code it came through last, or where it was raised if it never did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, BaseExceptionGroup) and not frames:
+        return ""
+    theirs = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(_NOT_THE_AUTHORS)]  # noqa: PTH100  "<string>" is no path
+    if not frames:
+        return ""
+    frame = (theirs or frames)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+
+
+def _log(error: BaseException) -> tuple[str, ...]:
+    if isinstance(error, _NEEDS_NO_TRACEBACK):
+        return ()
+    text = "".join(traceback.format_exception(error))
+    lines = [_hide(line)[:LOG_MAX_LINE_LENGTH] for line in text.splitlines()]
+    if len(lines) <= LOG_MAX_LINES:
+        return tuple(lines)
+    half = LOG_MAX_LINES // 2
+    return tuple(itertools.chain(lines[:half], [f"… {len(lines) - 2 * half} lines left out …"], lines[-half:]))
+
+
+def _hide(text: str) -> str:
+    """Staging branch names are Perago's own business and never leave it."""
+    return _STAGING.sub("the staging branch", text)

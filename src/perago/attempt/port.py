@@ -1,0 +1,86 @@
+"""What the spine asks of a declared task and of a workspace. The local disk and Spark are two of the latter, walked alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from perago.model import BranchName, Listing, WorkspaceRef
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A validated Conductor input; `workspace` is None for a workspace-free task."""
+
+    workspace: WorkspaceRef | None
+    params: object
+
+
+class Task(Protocol):
+    """A declared task, as far as one attempt needs it."""
+
+    @property
+    def read_only(self) -> bool: ...
+
+    def accept(self, task_input: Mapping[str, Any]) -> Call:
+        """`TaskInputError` where the input does not satisfy the contract."""
+        ...
+
+    def check_before(self, listing: Listing) -> None:
+        """`PreGuardrailViolation` where a check of the input workspace does not hold."""
+        ...
+
+    def body(self, workspace: object, params: object) -> object:
+        """The author's function; `workspace` is None for a workspace-free task."""
+        ...
+
+    def result(self, returned: object) -> Mapping[str, Any]:
+        """What the body returned as Conductor's JSON; `TaskResultError` where the contract does not allow it."""
+        ...
+
+    def check_after(self, listing: Listing) -> None:
+        """`PostGuardrailViolation` where a check of the output workspace does not hold."""
+        ...
+
+
+class Change(Protocol):
+    @property
+    def is_empty(self) -> bool: ...
+
+
+class AttemptWorkspace(Protocol):
+    """Where the body works. Called in the order of the methods; `close` always, and after whatever failed."""
+
+    @property
+    def needs_branch_before_body(self) -> bool:
+        """True where the body itself writes to the staging branch."""
+        ...
+
+    def open(self) -> None:
+        """Make it ready for the pre checks: a local one downloads the prefix at the input commit."""
+        ...
+
+    def listing(self) -> Listing:
+        """The business files: before the body those of the input, after `settle` what the body left."""
+        ...
+
+    def attach(self, branch: BranchName) -> None:
+        """The staging branch, standing at the input commit. Only where `needs_branch_before_body`, never for a read-only task."""
+        ...
+
+    def argument(self) -> object:
+        """What the body gets."""
+        ...
+
+    def settle(self) -> None:
+        """The body has returned: stop what still writes, remove what writers leave behind."""
+        ...
+
+    def changed(self) -> Change:
+        """What differs from the input. Refuses what cannot be published, and a workspace that cannot be trusted any more."""
+        ...
+
+    def fill(self, branch: BranchName) -> None:
+        """Bring that change onto the staging branch, uncommitted, unless the body has written it there."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,38 @@
+"""How long each closing step of an attempt may take, and the response timeout that holds them all."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Seconds for the publish request, the completion request, the shutdown grace and between two lease extensions."""
+
+    publish_seconds: float
+    completion_seconds: float
+    shutdown_grace_seconds: float
+    heartbeat_seconds: float
+
+    @property
+    def response_timeout_seconds(self) -> float:
+        """The smallest response timeout under which an attempt that is still alive is never given to another."""
+        return self.publish_seconds + self.completion_seconds + self.shutdown_grace_seconds + self.heartbeat_seconds
+
+
+DEFAULT = Budget(publish_seconds=60, completion_seconds=15, shutdown_grace_seconds=30, heartbeat_seconds=30)
+"""For tasks without a publish budget: generous beside a publish request of some 10 ms, and well inside the default of 600 s."""
+
+
+def default_for(response_timeout_seconds: float) -> Budget:
+    """The default, shrunk in proportion where the task's response timeout is too short to hold it."""
+    share = min(1.0, response_timeout_seconds / DEFAULT.response_timeout_seconds)
+    return Budget(
+        publish_seconds=DEFAULT.publish_seconds * share,
+        completion_seconds=DEFAULT.completion_seconds * share,
+        shutdown_grace_seconds=DEFAULT.shutdown_grace_seconds * share,
+        heartbeat_seconds=DEFAULT.heartbeat_seconds * share,
+    )
+
+
+def merge_timeout_shortfall(*, observed_p99: float, margin: float, merge_timeout: float) -> float:
+    """By how much a merge timeout misses what was observed plus the margin; 0 where it suffices."""
+    return max(0.0, observed_p99 + margin - merge_timeout)

@@ -1,0 +1,124 @@
+"""Staging branch names: an execution of an attempt and its target branch come in, a safe name leaves, and the way back.
+
+`perago-staging-<workflow>-<reference task>-seq-<n>-iteration-<n>-task-id-<id>-retry-<n>-exec-<id>_<target>`. Fields hold no `-`,
+so two logical tasks never share a prefix. The target branch stands in the name as a digest: whoever publishes there next finds,
+and deletes, every branch that could still be published there.
+"""
+
+import hashlib
+import re
+import string
+from dataclasses import dataclass
+
+from perago.model import Attempt, BranchName, ExecutionId, LogicalTask, TaskId, WorkflowId
+
+PREFIX = "perago-staging-"
+MAX_LENGTH = 255
+_ID_LENGTH = 40
+_NAME_LENGTH = 48
+_EXECUTION_LENGTH = 30
+_TARGET_LENGTH = 12
+_DIGEST_LENGTH = 24
+_ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
+_SHAPE = re.compile(
+    r"perago-staging-(?P<workflow>\w+)-(?P<reference>\w+)-seq-(?P<seq>\d+)-iteration-(?P<iteration>\d+)"
+    r"-task-id-(?P<task>\w+)-retry-(?P<retry>\d+)-exec-(?P<execution>\w+)_(?P<target>[0-9a-f]{12})",
+    re.ASCII,
+)
+_EXECUTION_ID = re.compile(r"(?P<seconds>[0-9a-f]{8})[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class StagingName:
+    """What a staging branch's name says. Ids too long for a name were replaced by a digest and read back as None."""
+
+    branch: BranchName
+    logical_prefix: str
+    iteration: int
+    retry_count: int
+    workflow_id: WorkflowId | None
+    task_id: TaskId | None
+    execution_id: ExecutionId | None
+    target: str
+
+    @property
+    def made_at(self) -> int | None:
+        """Unix seconds, by the clock of the worker that made it."""
+        found = _EXECUTION_ID.fullmatch(self.execution_id or "")
+        return int(found["seconds"], 16) if found else None
+
+    def rivals(self, other: "StagingName") -> bool:
+        """Another branch whose publication could overtake ours: the same logical task's, or the same target branch's."""
+        same_task = (self.logical_prefix, self.iteration) == (other.logical_prefix, other.iteration)
+        return self.branch != other.branch and (same_task or self.target == other.target)
+
+
+def execution_id(now: float, entropy: bytes) -> ExecutionId:
+    """`entropy` (8 bytes at least, fresh each time) makes it unique; the time in front lets a collection tell its age."""
+    return ExecutionId(f"{int(now) & 0xFFFFFFFF:08x}{entropy[:8].hex():0>16}")
+
+
+def staging_branch(attempt: Attempt, execution: ExecutionId, target: BranchName) -> BranchName:
+    return BranchName(
+        f"{logical_task_prefix(attempt.logical_task)}seq-{attempt.seq}-iteration-{attempt.iteration}"
+        f"-task-id-{_safe(attempt.task_id, '-', _ID_LENGTH)}-retry-{attempt.retry_count}"
+        f"-exec-{_safe(execution, '-', _EXECUTION_LENGTH)}_{target_digest(target)}"
+    )
+
+
+def logical_task_prefix(task: LogicalTask) -> str:
+    """What the names of all executions of a logical task begin with (iterations share it and are told apart by parsing)."""
+    return f"{PREFIX}{_safe(task.workflow_id, '-', _ID_LENGTH)}-{_safe(task.reference_name, '_', _NAME_LENGTH)}-"
+
+
+def target_digest(target: BranchName) -> str:
+    return hashlib.sha256(target.encode()).hexdigest()[:_TARGET_LENGTH]
+
+
+def parse(branch: BranchName) -> StagingName | None:
+    """None for every branch that Perago did not name."""
+    found = _SHAPE.fullmatch(branch)
+    if found is None:
+        return None
+    workflow, task, execution = (_read(found[field], "-") for field in ("workflow", "task", "execution"))
+    return StagingName(
+        branch=branch,
+        logical_prefix=f"{PREFIX}{found['workflow']}-{found['reference']}-",
+        iteration=int(found["iteration"]),
+        retry_count=int(found["retry"]),
+        workflow_id=None if workflow is None else WorkflowId(workflow),
+        task_id=None if task is None else TaskId(task),
+        execution_id=None if execution is None else ExecutionId(execution),
+        target=found["target"],
+    )
+
+
+def _safe(text: str, plain: str, length: int) -> str:
+    """Letters, digits and `_` only, one way back: `plain` between two letters or digits is `_`, all else `__` and hex bytes.
+
+    `plain` is the mark that is common in such texts: `-` in ids, `_` in task names.
+    """
+    written = "".join(_safe_char(text, at, plain) for at in range(len(text))) or "__"
+    if len(written) <= length:
+        return written
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    return f"{written[: length - _DIGEST_LENGTH - 3]}__h{digest}"
+
+
+def _safe_char(text: str, at: int, plain: str) -> str:
+    char = text[at]
+    if char in _ALPHANUMERIC:
+        return char
+    if char == plain and 0 < at < len(text) - 1 and text[at - 1] in _ALPHANUMERIC and text[at + 1] in _ALPHANUMERIC:
+        return "_"
+    return "".join(f"__{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _read(written: str, plain: str) -> str | None:
+    if "__h" in written:
+        return None
+    parts = re.split(r"__([0-9a-f]{2})", written.removesuffix("__") if written == "__" else written)
+    plains = [part.replace("_", plain).encode() for part in parts[::2]]
+    escaped = [bytes.fromhex(part) for part in parts[1::2]]
+    joined = plains[0] + b"".join(byte + text for byte, text in zip(escaped, plains[1:], strict=True))
+    return joined.decode("utf-8", "surrogatepass")
