@@ -1,0 +1,79 @@
+"""Conductor over HTTP: the port's verbs out, values in. Reads are retried a little, writes go out once."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perago.conductor import wire
+from perago.conductor.http import Http
+from perago.conductor.port import Polled, Snapshot
+from perago.errors import ConductorNotFound
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+
+LONGEST_POLL = 5.0
+POLL_SLACK = 10.0
+"""A poll that ends early may have taken a task that then runs nowhere, so its timeout is generous."""
+
+
+class ConductorClient:
+    """One server; safe to share between threads."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float,
+        connections: int = 16,
+        auth_key: str | None = None,
+        auth_secret: str | None = None,
+    ) -> None:
+        auth = (auth_key, auth_secret) if auth_key and auth_secret else None
+        self._http = Http(url, timeout=timeout, connections=connections, auth=auth)
+
+    def __repr__(self) -> str:
+        return f"ConductorClient({self._http.url!r})"
+
+    def close(self) -> None:
+        self._http.close()
+
+    def check(self) -> None:
+        """Reachable, and it accepts the credentials; raises what is wrong otherwise."""
+        self._http.read("/metadata/taskdefs/perago.does.not.exist", absent_is_none=True)
+
+    def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
+        wait = min(max(wait_seconds, 0.0), LONGEST_POLL)
+        query = {"count": "1", "timeout": str(int(wait * 1000)), "workerid": worker_id}
+        tasks = self._http.write("GET", f"/tasks/poll/batch/{wire.segment(task_type)}", query=query, timeout=wait + POLL_SLACK)
+        return wire.polled(tasks[0]) if tasks else None
+
+    def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot:
+        """The task first: a workflow that ends between the two reads is then seen as ended."""
+        task = self._http.read(f"/tasks/{wire.segment(task_id)}")
+        workflow = self._http.read(f"/workflow/{wire.segment(workflow_id)}", query={"includeTasks": "false"})
+        return wire.snapshot(task, str(workflow.get("status", "")))
+
+    def task(self, task_id: TaskId) -> Snapshot:
+        return wire.snapshot(self._http.read(f"/tasks/{wire.segment(task_id)}"), "")
+
+    def extend_lease(self, attempt: Attempt) -> None:
+        self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"extendLease": True})
+
+    def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
+        self._http.write("POST", "/tasks", body=wire.report(attempt, outcome, now=time.time()), timeout=timeout)
+
+    def hand_back(self, attempt: Attempt) -> None:
+        self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"callbackAfterSeconds": 0})
+
+    def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._http.write("POST", f"/tasks/{wire.segment(task_id)}/log", text=line)
+
+    def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None:
+        try:
+            return self._http.read(f"/metadata/taskdefs/{wire.segment(task_type)}")
+        except ConductorNotFound:
+            return None
+
+    def put_task_definition(self, definition: Mapping[str, Any]) -> None:
+        """Posting a definition creates it and overwrites the one of that name."""
+        self._http.write("POST", "/metadata/taskdefs", body=[dict(definition)])

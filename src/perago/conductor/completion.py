@@ -1,0 +1,137 @@
+"""The end of an attempt, delivered: report, read back what Conductor made of it, and report again while that can still be right.
+
+The caller lets no other request of the same attempt run meanwhile: Conductor's writes are last-write-wins, and a lease extension
+that overlaps a completion erases it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from perago.conductor import port
+from perago.errors import ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
+from perago.model import Attempt, Outcome
+
+SHORTEST_REQUEST = 0.2
+PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
+_TAKEN_AS = {
+    TaskStatus.COMPLETED: {"COMPLETED"},
+    TaskStatus.FAILED: {"FAILED", "COMPLETED_WITH_ERRORS"},
+    TaskStatus.FAILED_WITH_TERMINAL_ERROR: {"FAILED_WITH_TERMINAL_ERROR", "COMPLETED_WITH_ERRORS"},
+}
+"""An optional task that failed counts as completed with errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A read says that Conductor took this very result."""
+
+    sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Conductor no longer wants the attempt: timed out, cancelled, rerun, ended by somebody else, or gone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The budget ended before a read could tell. Nothing is sent afterwards."""
+
+    reason: str
+
+
+Delivery = Accepted | Superseded | Unknown
+
+
+def same_execution(attempt: Attempt, seen: port.Snapshot) -> bool:
+    """Whether the task still is the one that was polled; a rerun has the same ids and another start."""
+    return (
+        seen.task_id == attempt.task_id
+        and seen.workflow_id == attempt.workflow_id
+        and seen.retry_count == attempt.retry_count
+        and seen.worker_id == attempt.worker_id
+        and seen.start_time == attempt.start_time
+        and seen.poll_count == attempt.poll_count
+    )
+
+
+def is_current(attempt: Attempt, seen: port.Snapshot) -> bool:
+    return seen.status == "IN_PROGRESS" and same_execution(attempt, seen)
+
+
+def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded | bool:
+    """True: taken. False: still waiting for a result of this attempt. Otherwise why it never will be taken."""
+    if not same_execution(attempt, seen):
+        return Superseded(f"the task was handed out again (status {seen.status}, worker {seen.worker_id or 'none'})")
+    if seen.status == "IN_PROGRESS":
+        return False
+    if seen.status not in _TAKEN_AS[outcome.status]:
+        return Superseded(f"the task is {seen.status}")
+    if outcome.output is not None and seen.output and _plain(seen.output) != _plain(outcome.output):
+        return Superseded("the task was completed with another output")
+    return True
+
+
+def deliver(
+    conductor: port.Conductor,
+    attempt: Attempt,
+    outcome: Outcome,
+    *,
+    deadline: float,
+    request_timeout: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Delivery:
+    """Fence, send and read until it is known, at the latest until `deadline` (by `clock`).
+
+    `ConductorRejected` passes through: Conductor will never take this result as it is.
+    """
+    sent, trouble = 0, "the lease ended first"
+    while deadline - clock() > SHORTEST_REQUEST:
+        try:
+            verdict = judge(attempt, outcome, conductor.task(attempt.task_id))
+        except ConductorNotFound:
+            return Superseded("Conductor no longer has the task")
+        except (ConductorUnavailable, ConductorUnknown) as error:
+            trouble = str(error)
+        else:
+            if verdict is True:
+                return Accepted(sent)
+            if isinstance(verdict, Superseded):
+                return verdict
+            if sent:
+                trouble = "the task is still in progress after the report"
+            left = deadline - clock()
+            if left <= SHORTEST_REQUEST:
+                break
+            sent += 1
+            trouble = _send(conductor, attempt, outcome, min(request_timeout, left)) or trouble
+            if sent == 1:
+                continue
+        sleep(max(0.0, min(PAUSES[min(sent, len(PAUSES) - 1)], deadline - clock())))
+    return Unknown(trouble)
+
+
+def _send(conductor: port.Conductor, attempt: Attempt, outcome: Outcome, timeout: float) -> str | None:
+    """Once; what went wrong, if the reply says nothing certain."""
+    try:
+        conductor.report(attempt, outcome, timeout=timeout)
+    except (ConductorUnavailable, ConductorUnknown, ConductorNotFound) as error:
+        return str(error)
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """JSON as it compares: absent and null are the same, whatever a server does with nulls on the way."""
+    match value:
+        case Mapping():
+            items = cast("Mapping[str, Any]", value)
+            return {key: _plain(item) for key, item in items.items() if item is not None}
+        case list() | tuple():
+            return [_plain(item) for item in cast("Sequence[Any]", value)]
+        case _:
+            return value

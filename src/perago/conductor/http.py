@@ -1,0 +1,178 @@
+"""Requests to Conductor: a thread-safe pool, a timeout on every request, errors translated once with their cause kept."""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+
+from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
+
+READ_TRIES = 3
+_BACKOFF = 0.1
+_NOT_FOUND, _UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 404, 401, 429, 500
+_NOTHING_SENT = (
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    urllib3.exceptions.NameResolutionError,
+)
+
+
+class Http:
+    """One base address and, where the server asks for it, a token that is fetched again when it has run out."""
+
+    def __init__(self, url: str, *, timeout: float, connections: int, auth: tuple[str, str] | None) -> None:
+        self.url = url.rstrip("/")
+        self._timeout = timeout
+        self._auth = auth
+        self._token: str | None = None
+        self._token_lock = threading.Lock()
+        self._pool = urllib3.PoolManager(num_pools=2, maxsize=connections, retries=False)
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def read(self, path: str, *, query: Mapping[str, str] | None = None, absent_is_none: bool = False) -> Any:
+        """A request without effect: tried a few times, with jitter, where trying again may help."""
+        for tries_left in reversed(range(READ_TRIES)):
+            try:
+                return self._call("GET", path, query=query, writes=False)
+            except ConductorNotFound:
+                if absent_is_none:
+                    return None
+                raise
+            except ConductorUnavailable:
+                if not tries_left:
+                    raise
+                time.sleep(_BACKOFF * (READ_TRIES - tries_left) * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
+        raise AssertionError("unreachable")
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object | None = None,
+        text: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """A request with an effect: sent once. `ConductorUnknown` where it broke off."""
+        data = text.encode() if text is not None else _encode(body)
+        return self._call(method, path, query=query, data=data, writes=True, timeout=timeout)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        writes: bool,
+        query: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        target = f"{path}?{urlencode(query)}" if query else path
+        token = self._current_token()
+        response = self._send(method, target, data, token, writes, timeout)
+        if response.status == _UNAUTHORISED and self._auth is not None:
+            response = self._send(method, target, data, self._new_token(instead_of=token), writes, timeout)
+        if response.status >= 400:  # noqa: PLR2004 - HTTP's first error status
+            raise _refusal(method, path, response.status, response.data)
+        return _decode(method, path, response.data)
+
+    def _send(
+        self, method: str, target: str, data: bytes | None, token: str | None, writes: bool, timeout: float | None
+    ) -> urllib3.BaseHTTPResponse:
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if token is not None:
+            headers["X-Authorization"] = token
+        limit = urllib3.Timeout(total=self._timeout if timeout is None else timeout)
+        try:
+            return self._pool.request(method, self.url + target, body=data, headers=headers, timeout=limit)
+        except urllib3.exceptions.HTTPError as error:
+            path = target.partition("?")[0]
+            if writes and not _never_left(error):
+                raise ConductorUnknown(
+                    f"Conductor broke off {method} {path} ({_kind(error)}): whether it acted is unknown"
+                ) from error
+            raise ConductorUnavailable(f"Conductor at {self.url} does not answer {method} {path}: {_kind(error)}") from error
+
+    def _current_token(self) -> str | None:
+        return self._token or (self._new_token(instead_of=None) if self._auth else None)
+
+    def _new_token(self, *, instead_of: str | None) -> str | None:
+        """One thread fetches it, the others wait and use the same."""
+        with self._token_lock:
+            if self._token is None or self._token == instead_of:
+                self._token = self._fetch_token()
+            return self._token
+
+    def _fetch_token(self) -> str:
+        assert self._auth is not None  # noqa: S101 - only called with credentials
+        body = _encode({"keyId": self._auth[0], "keySecret": self._auth[1]})
+        response = self._send("POST", "/token", body, None, writes=False, timeout=None)
+        if response.status >= _SERVER_ERROR:
+            raise _refusal("POST", "/token", response.status, b"")
+        if response.status >= 400:  # noqa: PLR2004 - as above
+            raise ConductorRejected(f"Conductor refuses CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET (HTTP {response.status})")
+        answer = _decode("POST", "/token", response.data)
+        if not isinstance(answer, dict) or not isinstance(answer.get("token"), str):  # pyright: ignore[reportUnknownMemberType]
+            raise ConductorRejected("Conductor's token endpoint answered without a token")
+        return str(answer["token"])  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _never_left(error: urllib3.exceptions.HTTPError) -> bool:
+    return isinstance(error, _NOTHING_SENT) or isinstance(getattr(error, "reason", None), _NOTHING_SENT)
+
+
+def _kind(error: urllib3.exceptions.HTTPError) -> str:
+    """The innermost cause by its type: addresses and texts of the transport say less than the name."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return type(error).__name__ if cause is error else f"{type(error).__name__}, {type(cause).__name__}"
+
+
+def _refusal(method: str, path: str, status: int, data: bytes) -> ConductorError:
+    said = _message(data)
+    line = f"Conductor answered {status} to {method} {path}{': ' + said if said else ''}"
+    if status == _NOT_FOUND:
+        return ConductorNotFound(line)
+    return ConductorUnavailable(line) if status == _TOO_MANY or status >= _SERVER_ERROR else ConductorRejected(line)
+
+
+def _message(data: bytes) -> str:
+    """Conductor's own sentence, on one line and not too long."""
+    try:
+        said: Any = json.loads(data)["message"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return " ".join(str(said).split())[:300]
+
+
+def _encode(body: object | None) -> bytes | None:
+    if body is None:
+        return None
+    try:
+        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise ConductorRejected(f"what is to be sent to Conductor is not JSON: {error}") from error
+
+
+def _decode(method: str, path: str, data: bytes) -> Any:
+    if not data:
+        return None
+    try:
+        return json.loads(data)
+    except ValueError:
+        # Some answers are a bare id; a page of HTML is somebody else's server.
+        text = data.decode(errors="replace").strip()
+        if text.startswith("<"):
+            raise ConductorRejected(
+                f"{method} {path} was answered with a web page; does CONDUCTOR_SERVER_URL name Conductor's API?"
+            ) from None
+        return text

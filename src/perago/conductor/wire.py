@@ -1,0 +1,77 @@
+"""Conductor's JSON to and from our values; pure."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from perago.conductor.port import Polled, Snapshot
+from perago.errors import ConductorRejected, TaskStatus
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+
+Json = Mapping[str, Any]
+
+
+def segment(text: str) -> str:
+    """One path segment, whatever the name holds."""
+    return quote(text, safe="")
+
+
+def polled(task: Json) -> Polled:
+    definition: Json = task.get("taskDefinition") or {}
+    return Polled(
+        attempt=attempt(task),
+        input=task.get("inputData") or {},
+        response_timeout_seconds=float(task.get("responseTimeoutSeconds") or 0),
+        timeout_seconds=float(definition.get("timeoutSeconds") or 0),
+    )
+
+
+def attempt(task: Json) -> Attempt:
+    try:
+        return Attempt(
+            workflow_id=WorkflowId(task["workflowInstanceId"]),
+            task_id=TaskId(task["taskId"]),
+            retry_count=int(task.get("retryCount", 0)),
+            reference_name=str(task["referenceTaskName"]),
+            seq=int(task.get("seq", 0)),
+            iteration=int(task.get("iteration", 0)),
+            task_type=TaskType(task.get("taskDefName") or task["taskType"]),
+            worker_id=WorkerId(task.get("workerId") or ""),
+            start_time=int(task.get("startTime", 0)),
+            poll_count=int(task.get("pollCount", 0)),
+        )
+    except KeyError as error:
+        raise ConductorRejected(
+            f"Conductor handed out a task without {error.args[0]}; is the address that of its API?"
+        ) from error
+
+
+def snapshot(task: Json, workflow_status: str) -> Snapshot:
+    return Snapshot(
+        workflow_id=WorkflowId(str(task.get("workflowInstanceId", ""))),
+        task_id=TaskId(str(task.get("taskId", ""))),
+        retry_count=int(task.get("retryCount", 0)),
+        status=str(task.get("status", "")),
+        worker_id=WorkerId(task["workerId"]) if task.get("workerId") else None,
+        start_time=int(task.get("startTime", 0)),
+        poll_count=int(task.get("pollCount", 0)),
+        workflow_status=workflow_status,
+        output=task.get("outputData") or {},
+    )
+
+
+def update(of: Attempt, status: str) -> dict[str, Any]:
+    """The part that every update carries; always by task id, because a reference name hits whichever attempt is pending."""
+    return {"workflowInstanceId": of.workflow_id, "taskId": of.task_id, "workerId": of.worker_id, "status": status}
+
+
+def report(of: Attempt, outcome: Outcome, *, now: float) -> dict[str, Any]:
+    """Output only with COMPLETED: a later retry or loop iteration would read what a failed attempt left."""
+    body = update(of, outcome.status.value)
+    if outcome.status is TaskStatus.COMPLETED:
+        body["outputData"] = dict(outcome.output or {})
+    elif outcome.reason is not None:
+        body["reasonForIncompletion"] = outcome.reason
+    if outcome.log:
+        body["logs"] = [{"log": line, "taskId": of.task_id, "createdTime": int(now * 1000)} for line in outcome.log]
+    return body

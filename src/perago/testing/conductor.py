@@ -1,0 +1,257 @@
+"""An in-memory Conductor as forgetful as the real one.
+
+Updates that are ignored answer like those that are taken, writes are last-write-wins, a retry is a new task id, a rerun the same.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from perago.conductor.port import Polled, Snapshot
+from perago.errors import ConductorNotFound, TaskStatus
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+
+_DEFAULT_RETRIES = 3
+_DEFAULT_RESPONSE_TIMEOUT = 3600
+REASON_LENGTH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One SIMPLE task of a workflow; `input` may be a function of the outputs of the steps before it, by reference name."""
+
+    task_type: TaskType
+    reference_name: str
+    input: Mapping[str, Any] | Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]] = field(
+        default_factory=dict[str, Any]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A row as the server stores it. Updates replace the whole row, which is how they lose each other."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+    task_type: TaskType
+    reference_name: str
+    step: int
+    seq: int
+    input: Mapping[str, Any]
+    retry_count: int = 0
+    status: str = "SCHEDULED"
+    worker_id: WorkerId | None = None
+    start_time: int = 0
+    poll_count: int = 0
+    output: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Workflow:
+    steps: Sequence[Step]
+    status: str = "RUNNING"
+    seq: int = 0
+
+
+def nothing_between() -> None:
+    """What happens between the read and the write of an update, unless a test says otherwise."""
+
+
+class FakeConductor:
+    """The whole port and, beyond it, what a test needs to arrange: `start`, `terminate`, `rerun`, `expire`."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.tasks: dict[TaskId, Task] = {}
+        self.logs: dict[TaskId, list[str]] = {}
+        self.between: Callable[[], None] = nothing_between
+        self._clock = clock
+        self._last_start = 0
+        self._workflows: dict[WorkflowId, Workflow] = {}
+        self._definitions: dict[TaskType, Mapping[str, Any]] = {}
+        self._queues: dict[TaskType, list[TaskId]] = {}
+        self._changed = threading.Condition(threading.RLock())
+
+    # the port
+    def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queues.get(task_type)), timeout=wait_seconds)
+            queue = self._queues.get(task_type)
+            return self._hand_out(queue.pop(0), worker_id) if queue else None
+
+    def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot:
+        task = self.task(task_id)
+        return replace(task, workflow_status=self._workflow(workflow_id).status)
+
+    def task(self, task_id: TaskId) -> Snapshot:
+        row = self._task(task_id)
+        return Snapshot(
+            row.workflow_id,
+            row.task_id,
+            row.retry_count,
+            row.status,
+            row.worker_id,
+            row.start_time,
+            row.poll_count,
+            "",
+            row.output,
+        )
+
+    def extend_lease(self, attempt: Attempt) -> None:
+        self._update(attempt, lambda row: row)
+
+    def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
+        del timeout
+        output = outcome.output if outcome.status is TaskStatus.COMPLETED else None
+        reason = None if outcome.reason is None else outcome.reason[:REASON_LENGTH]
+        self._update(attempt, lambda row: replace(row, status=outcome.status.value, output=output or {}, reason=reason))
+        self.log(attempt.task_id, outcome.log)
+
+    def hand_back(self, attempt: Attempt) -> None:
+        if self._update(attempt, lambda row: replace(row, status="SCHEDULED")):
+            with self._changed:
+                self._enqueue(self.tasks[attempt.task_id])
+
+    def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
+        self.logs.setdefault(task_id, []).extend(lines)
+
+    def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None:
+        return self._definitions.get(task_type)
+
+    def put_task_definition(self, definition: Mapping[str, Any]) -> None:
+        self._definitions[TaskType(definition["name"])] = dict(definition)
+
+    # what tests arrange
+    def start(self, steps: Sequence[Step]) -> WorkflowId:
+        with self._changed:
+            workflow_id = WorkflowId(str(uuid.uuid4()))
+            self._workflows[workflow_id] = Workflow(steps)
+            self._schedule(workflow_id, 0)
+            return workflow_id
+
+    def terminate(self, workflow_id: WorkflowId) -> None:
+        with self._changed:
+            self._workflow(workflow_id).status = "TERMINATED"
+            for row in self.tasks_of(workflow_id):
+                if row.status in {"SCHEDULED", "IN_PROGRESS"}:
+                    self.tasks[row.task_id] = replace(row, status="CANCELED")
+                    self._dequeue(row)
+
+    def rerun(self, workflow_id: WorkflowId, task_id: TaskId) -> None:
+        """The same task id and retry count again; the old worker id stays until somebody polls."""
+        with self._changed:
+            row = self._task(task_id)
+            self._workflow(workflow_id).status = "RUNNING"
+            for later in self.tasks_of(workflow_id):
+                if later.seq > row.seq:
+                    del self.tasks[later.task_id]
+                    self._dequeue(later)
+            self.tasks[task_id] = replace(row, status="SCHEDULED", start_time=0, poll_count=0, output={}, reason=None)
+            self._enqueue(self.tasks[task_id])
+
+    def expire(self, task_id: TaskId) -> None:
+        """The response timeout acts: this attempt is TIMED_OUT and the next one is scheduled."""
+        with self._changed:
+            self._end(replace(self._task(task_id), status="TIMED_OUT"))
+
+    def workflow_status(self, workflow_id: WorkflowId) -> str:
+        return self._workflow(workflow_id).status
+
+    def tasks_of(self, workflow_id: WorkflowId) -> list[Task]:
+        return sorted((row for row in self.tasks.values() if row.workflow_id == workflow_id), key=lambda row: row.seq)
+
+    # how the server does it
+    def _workflow(self, workflow_id: WorkflowId) -> Workflow:
+        if workflow_id not in self._workflows:
+            raise ConductorNotFound(f"No such workflow found by id: {workflow_id}")
+        return self._workflows[workflow_id]
+
+    def _task(self, task_id: TaskId) -> Task:
+        if task_id not in self.tasks:
+            raise ConductorNotFound(f"Task not found for taskId: {task_id}")
+        return self.tasks[task_id]
+
+    def _update(self, attempt: Attempt, change: Callable[[Task], Task]) -> bool:
+        """Read, then write the whole row: what was written between the two is lost. The port tells nobody which."""
+        row = self._task(attempt.task_id)
+        workflow = self._workflow(attempt.workflow_id)
+        if row.status not in {"IN_PROGRESS", "SCHEDULED"} or workflow.status != "RUNNING":
+            return False
+        self.between()
+        with self._changed:
+            changed = change(replace(row, worker_id=attempt.worker_id))
+            if changed.status in {"IN_PROGRESS", "SCHEDULED"}:
+                self.tasks[row.task_id] = changed
+            else:
+                self._end(changed)
+            return True
+
+    def _end(self, row: Task) -> None:
+        self.tasks[row.task_id] = row
+        self._dequeue(row)
+        workflow = self._workflow(row.workflow_id)
+        retries = int(self._definitions.get(row.task_type, {}).get("retryCount", _DEFAULT_RETRIES))
+        if row.status == "COMPLETED":
+            if row.step + 1 < len(workflow.steps):
+                self._schedule(row.workflow_id, row.step + 1)
+            else:
+                workflow.status = "COMPLETED"
+        elif row.status in {"FAILED", "TIMED_OUT"} and row.retry_count < retries:
+            self._schedule(row.workflow_id, row.step, retry_count=row.retry_count + 1)
+        else:
+            workflow.status = "FAILED"
+
+    def _schedule(self, workflow_id: WorkflowId, step: int, retry_count: int = 0) -> None:
+        workflow = self._workflow(workflow_id)
+        what = workflow.steps[step]
+        workflow.seq += 1
+        task_id = TaskId(str(uuid.uuid4()))
+        outputs = {row.reference_name: row.output for row in self.tasks_of(workflow_id)}
+        given = what.input(outputs) if callable(what.input) else what.input
+        row = Task(workflow_id, task_id, what.task_type, what.reference_name, step, workflow.seq, given, retry_count=retry_count)
+        self.tasks[task_id] = row
+        self._enqueue(row)
+
+    def _enqueue(self, row: Task) -> None:
+        self._dequeue(row)
+        self._queues.setdefault(row.task_type, []).append(row.task_id)
+        self._changed.notify_all()
+
+    def _dequeue(self, row: Task) -> None:
+        queue = self._queues.get(row.task_type, [])
+        if row.task_id in queue:
+            queue.remove(row.task_id)
+
+    def _hand_out(self, task_id: TaskId, worker_id: WorkerId) -> Polled:
+        row = self.tasks[task_id]
+        # Two polls never share a start time, as with a server whose clock moves on between them.
+        self._last_start = max(self._last_start + 1, int(self._clock() * 1000))
+        taken = replace(
+            row,
+            status="IN_PROGRESS",
+            worker_id=worker_id,
+            start_time=row.start_time or self._last_start,
+            poll_count=row.poll_count + 1,
+        )
+        self.tasks[task_id] = taken
+        return self._polled(taken)
+
+    def _polled(self, row: Task) -> Polled:
+        definition = self._definitions.get(row.task_type, {})
+        attempt = Attempt(
+            workflow_id=row.workflow_id,
+            task_id=row.task_id,
+            retry_count=row.retry_count,
+            reference_name=row.reference_name,
+            seq=row.seq,
+            iteration=0,
+            task_type=row.task_type,
+            worker_id=row.worker_id or WorkerId(""),
+            start_time=row.start_time,
+            poll_count=row.poll_count,
+        )
+        response = float(definition.get("responseTimeoutSeconds", _DEFAULT_RESPONSE_TIMEOUT))
+        return Polled(attempt, row.input, response, float(definition.get("timeoutSeconds", 0)))

@@ -1,0 +1,155 @@
+"""Delivery of an attempt's end: what is sent when, what is never sent, and what a person is told about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from perago.conductor import completion
+from perago.conductor.port import Snapshot
+from perago.errors import ConductorRejected, ConductorUnavailable, ConductorUnknown, TaskStatus
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId
+from perago.testing.conductor import FakeConductor, Step
+
+TYPE = TaskType("t")
+DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3}})
+
+
+@dataclass
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    now: float = 0.0
+    sleeps: list[float] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.now += seconds
+
+
+class Faulty(FakeConductor):
+    """Runs one scripted fault per report or read, in order; None lets it pass."""
+
+    def __init__(self, **faults: list[Callable[[], None] | None]) -> None:
+        super().__init__()
+        self.faults = faults
+        self.reports = 0
+
+    def _fault(self, verb: str) -> None:
+        script = self.faults.get(verb)
+        fault = script.pop(0) if script else None
+        if fault is not None:
+            fault()
+
+    def task(self, task_id: TaskId) -> Snapshot:
+        self._fault("task")
+        return super().task(task_id)
+
+    def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
+        self.reports += 1
+        self._fault("report")
+        super().report(attempt, outcome, timeout=timeout)
+        self._fault("reply")
+
+
+def fail(error: Exception) -> Callable[[], None]:
+    def do() -> None:
+        raise error
+
+    return do
+
+
+def polled(server: FakeConductor) -> Attempt:
+    server.start([Step(TYPE, "ref")])
+    task = server.poll(TYPE, WorkerId("w0001-n1"), wait_seconds=0)
+    assert task is not None
+    return task.attempt
+
+
+def deliver(server: FakeConductor, attempt: Attempt, outcome: Outcome = DONE, deadline: float = 30.0) -> completion.Delivery:
+    clock = Clock()
+    return completion.deliver(server, attempt, outcome, deadline=deadline, request_timeout=5, clock=clock, sleep=clock.sleep)
+
+
+def test_a_lost_reply_is_read_back_and_not_sent_again() -> None:
+    server = Faulty(reply=[fail(ConductorUnknown("broke off"))])
+    assert deliver(server, polled(server)) == completion.Accepted(sent=1)
+    assert server.reports == 1
+
+
+def test_a_lost_request_is_sent_again() -> None:
+    server = Faulty(report=[fail(ConductorUnknown("broke off")), fail(ConductorUnavailable("503"))])
+    assert deliver(server, polled(server)) == completion.Accepted(sent=3)
+
+
+def test_a_completion_erased_by_an_overlapping_heartbeat_is_sent_again() -> None:
+    server = Faulty()
+    attempt = polled(server)
+    erased: list[bool] = []
+
+    def heartbeat_across_the_completion() -> None:
+        """The heartbeat has read the row already when the completion writes it."""
+        if not erased:
+            erased.append(True)
+            row = server.tasks[attempt.task_id]
+            server.between = lambda: None
+            server.faults["reply"] = [lambda: server.tasks.__setitem__(attempt.task_id, row)]
+
+    server.between = heartbeat_across_the_completion
+    # The fake's workflow is not over, as on the real server when the erased completion was not its last step.
+    server._workflow(attempt.workflow_id).steps = [Step(TYPE, "ref"), Step(TYPE, "next")]
+    assert deliver(server, attempt) == completion.Accepted(sent=2)
+
+
+def test_reads_are_repeated_until_one_tells() -> None:
+    server = Faulty(task=[None, fail(ConductorUnavailable("down")), fail(ConductorUnavailable("down"))])
+    assert deliver(server, polled(server)) == completion.Accepted(sent=1)
+    assert server.reports == 1
+
+
+def test_nothing_is_sent_to_an_attempt_that_timed_out() -> None:
+    server = Faulty()
+    attempt = polled(server)
+    server.expire(attempt.task_id)
+    assert deliver(server, attempt) == completion.Superseded("the task is TIMED_OUT")
+    assert server.reports == 0
+
+
+def test_nothing_is_sent_to_a_workflow_that_is_gone() -> None:
+    server = Faulty()
+    attempt = polled(server)
+    server.tasks.clear()
+    assert deliver(server, attempt) == completion.Superseded("Conductor no longer has the task")
+
+
+def test_nothing_is_sent_after_the_deadline() -> None:
+    server = Faulty()
+    attempt = polled(server)
+    assert deliver(server, attempt, deadline=0.1) == completion.Unknown("the lease ended first")
+    assert server.reports == 0
+
+
+def test_an_outage_until_the_deadline_is_unknown_and_names_the_trouble() -> None:
+    server = Faulty(task=[fail(ConductorUnavailable("connection refused"))] * 1000)
+    attempt = polled(server)
+    assert deliver(server, attempt, deadline=20) == completion.Unknown("connection refused")
+    assert server.reports == 0
+
+
+def test_what_conductor_will_never_take_is_passed_on() -> None:
+    server = Faulty(report=[fail(ConductorRejected("413"))])
+    with pytest.raises(ConductorRejected):
+        deliver(server, polled(server))
+
+
+def test_an_optional_task_that_failed_counts_as_taken() -> None:
+    server = Faulty()
+    attempt = polled(server)
+    failed = Outcome(TaskStatus.FAILED, None, "no")
+    server.report(attempt, failed, timeout=1)
+    row = server.tasks[attempt.task_id]
+    object.__setattr__(row, "status", "COMPLETED_WITH_ERRORS")
+    assert deliver(server, attempt, failed) == completion.Accepted(sent=0)

@@ -1,0 +1,207 @@
+"""One suite for the client on a real Conductor and for the fake: what holds for one holds for the other."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.conductor import arrange
+from tests.conductor.arrange import Arranged, nonce, take
+
+from perago.conductor import completion
+from perago.errors import ConductorNotFound, TaskStatus
+from perago.model import Outcome, TaskId, TaskType, WorkflowId
+
+DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3, "none": None, "price": 0.1, "big": 2**70}})
+FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full", ("line one", "line two ü"))
+
+
+@pytest.fixture(params=["fake", "real"])
+def arranged(request: pytest.FixtureRequest) -> Iterator[Arranged]:
+    if request.param == "fake":
+        yield arrange.Fake()
+        return
+    real = arrange.Real(request.getfixturevalue("stack").conductor_url)
+    yield real
+    real.close()
+
+
+def test_an_empty_queue_answers_nothing_in_time(arranged: Arranged) -> None:
+    assert arranged.conductor.poll(arranged.task_type(), nonce(), wait_seconds=0.1) is None
+
+
+def test_a_polled_task_carries_its_identity_its_input_and_our_nonce(arranged: Arranged) -> None:
+    task_type = arranged.task_type(responseTimeoutSeconds=45, timeoutSeconds=90)
+    workflow_id = arranged.start(task_type)
+    polled = take(arranged.conductor, task_type)
+    attempt = polled.attempt
+    assert (attempt.workflow_id, attempt.task_type, attempt.reference_name) == (workflow_id, task_type, "step0")
+    assert (attempt.retry_count, attempt.iteration, attempt.poll_count) == (0, 0, 1)
+    assert attempt.worker_id.startswith("tests0001-")
+    assert attempt.start_time > 0
+    assert polled.input == {"params": {"n": 0}}
+    assert (polled.response_timeout_seconds, polled.timeout_seconds) == (45, 90)
+
+
+def test_a_snapshot_of_what_was_polled_is_current(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    workflow_id = arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
+    assert completion.is_current(attempt, seen)
+    assert seen.workflow_status == "RUNNING"
+    assert completion.is_current(attempt, arranged.conductor.task(attempt.task_id))
+
+
+def test_a_lease_extension_keeps_the_task_with_its_worker(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.extend_lease(attempt)
+    assert completion.is_current(attempt, arranged.conductor.task(attempt.task_id))
+    assert arranged.conductor.poll(task_type, nonce(), wait_seconds=0.3) is None
+
+
+def test_a_completion_is_taken_and_read_back_as_it_was_sent(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    workflow_id = arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(attempt, DONE, timeout=10)
+    seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
+    assert completion.judge(attempt, DONE, seen) is True
+    assert seen.output == DONE.output
+    assert seen.workflow_status == "COMPLETED"
+
+
+def test_a_failure_carries_its_reason_its_log_and_no_output_and_a_retry_is_a_new_task(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    first = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(first, replace(FAILED, output={"leftover": 1}), timeout=10)
+    seen = arranged.conductor.task(first.task_id)
+    assert (seen.status, seen.output) == ("FAILED", {})
+    assert arranged.reason(first.task_id) == "the disk is full"
+    assert sorted(arranged.logs(first.task_id)) == ["line one", "line two ü"]
+    second = take(arranged.conductor, task_type).attempt
+    assert second.task_id != first.task_id
+    assert (second.retry_count, second.reference_name) == (1, first.reference_name)
+    assert second.seq > first.seq
+    assert second.logical_task == first.logical_task
+
+
+def test_a_terminal_failure_ends_the_workflow(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    workflow_id = arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(attempt, Outcome(TaskStatus.FAILED_WITH_TERMINAL_ERROR, None, "never"), timeout=10)
+    assert arranged.conductor.snapshot(workflow_id, attempt.task_id).status == "FAILED_WITH_TERMINAL_ERROR"
+    assert arranged.workflow_status(workflow_id) == "FAILED"
+
+
+def test_a_second_completion_answers_alike_and_changes_nothing(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type, task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(attempt, DONE, timeout=10)
+    other = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 4}})
+    arranged.conductor.report(attempt, other, timeout=10)
+    seen = arranged.conductor.task(attempt.task_id)
+    assert seen.output == DONE.output
+    assert completion.judge(attempt, other, seen) == completion.Superseded("the task was completed with another output")
+
+
+def test_a_terminated_workflow_ignores_a_completion_that_answers_like_any_other(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    workflow_id = arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.terminate(workflow_id)
+    arranged.conductor.report(attempt, DONE, timeout=10)
+    seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
+    assert (seen.status, seen.workflow_status) == ("CANCELED", "TERMINATED")
+    assert completion.judge(attempt, DONE, seen) == completion.Superseded("the task is CANCELED")
+
+
+def test_a_rerun_hands_out_the_same_ids_and_the_old_worker_is_told_apart(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    workflow_id = arranged.start(task_type)
+    before = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(before, DONE, timeout=10)
+    arranged.rerun(workflow_id, before.task_id)
+    waiting = arranged.conductor.task(before.task_id)
+    assert not completion.same_execution(before, waiting)
+    after = take(arranged.conductor, task_type).attempt
+    assert (after.task_id, after.retry_count) == (before.task_id, before.retry_count)
+    seen = arranged.conductor.task(before.task_id)
+    assert not completion.is_current(before, seen)
+    assert completion.is_current(after, seen)
+
+
+def test_a_task_handed_back_goes_to_the_next_poll_and_spends_no_retry(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    first = take(arranged.conductor, task_type).attempt
+    arranged.conductor.hand_back(first)
+    second = take(arranged.conductor, task_type).attempt
+    assert (second.task_id, second.retry_count, second.poll_count) == (first.task_id, 0, 2)
+    assert not completion.is_current(first, arranged.conductor.task(first.task_id))
+
+
+def test_a_long_reason_is_cut_and_not_refused(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(attempt, Outcome(TaskStatus.FAILED, None, "x" * 800), timeout=10)
+    assert arranged.reason(attempt.task_id) == "x" * 500
+
+
+def test_log_lines_reach_the_task_also_after_its_end(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(attempt, DONE, timeout=10)
+    arranged.conductor.log(attempt.task_id, ["Traceback\n  File x", 'a "quoted" line'])
+    assert arranged.logs(attempt.task_id) == ["Traceback\n  File x", 'a "quoted" line']
+
+
+def test_what_does_not_exist_is_not_found(arranged: Arranged) -> None:
+    with pytest.raises(ConductorNotFound):
+        arranged.conductor.task(TaskId("no-such-task"))
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    with pytest.raises(ConductorNotFound):
+        arranged.conductor.snapshot(WorkflowId("no-such-workflow"), attempt.task_id)
+    with pytest.raises(ConductorNotFound):
+        arranged.conductor.report(replace(attempt, task_id=TaskId("no-such-task")), DONE, timeout=10)
+
+
+def test_definitions_are_created_then_updated(arranged: Arranged) -> None:
+    made: dict[str, Any] = arrange.definition(retryCount=1)
+    name = TaskType(made["name"])
+    assert arranged.conductor.task_definition(name) is None
+    arranged.conductor.put_task_definition(made)
+    arranged.conductor.put_task_definition(made | {"retryCount": 5})
+    found = arranged.conductor.task_definition(name)
+    assert found is not None
+    assert (found["name"], found["retryCount"], found["responseTimeoutSeconds"]) == (name, 5, 60)
+
+
+@pytest.mark.parametrize("outcome", [DONE, FAILED], ids=["completed", "failed"])
+def test_a_delivery_is_accepted_after_one_report(arranged: Arranged, outcome: Outcome) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    delivery = completion.deliver(arranged.conductor, attempt, outcome, deadline=20, request_timeout=10, clock=lambda: 0)
+    assert delivery == completion.Accepted(sent=1)
+
+
+def test_a_delivery_after_a_rerun_sends_nothing(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    workflow_id = arranged.start(task_type)
+    before = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(before, DONE, timeout=10)
+    arranged.rerun(workflow_id, before.task_id)
+    after = take(arranged.conductor, task_type).attempt
+    delivery = completion.deliver(arranged.conductor, before, DONE, deadline=20, request_timeout=10, clock=lambda: 0)
+    assert isinstance(delivery, completion.Superseded)
+    assert completion.is_current(after, arranged.conductor.task(after.task_id))

@@ -1,0 +1,77 @@
+"""On a real server: a heartbeat that overlaps a completion erases it; requests of one attempt in single file lose none."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.conductor import arrange
+
+from perago.conductor import completion
+from perago.dev.stack import Endpoints
+from perago.errors import TaskStatus
+from perago.model import Attempt, Outcome
+
+ROUNDS = 40
+ENOUGH = 2
+DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 1}})
+
+
+@pytest.fixture
+def real(stack: Endpoints) -> Iterator[arrange.Real]:
+    made = arrange.Real(stack.conductor_url)
+    yield made
+    made.close()
+
+
+def lost(real: arrange.Real, act: Callable[[Attempt], None], *, rounds: int, enough: int) -> int:
+    """How many of the completions that `act` sends are gone afterwards; stops when there are enough."""
+    task_type, unpolled = real.task_type(), real.task_type()
+    found = 0
+    for _ in range(rounds):
+        # A second step, so that the erased completion does not also end the workflow.
+        workflow_id = real.start(task_type, unpolled)
+        attempt = arrange.take(real.conductor, task_type).attempt
+        act(attempt)
+        found += real.conductor.task(attempt.task_id).status == "IN_PROGRESS"
+        real.terminate(workflow_id)
+        if found >= enough:
+            break
+    return found
+
+
+def test_overlapping_requests_lose_completions(real: arrange.Real) -> None:
+    def overlap(attempt: Attempt) -> None:
+        beats = [threading.Thread(target=real.conductor.extend_lease, args=(attempt,)) for _ in range(4)]
+        report = threading.Thread(target=real.client.report, args=(attempt, DONE), kwargs={"timeout": 20})
+        for thread in (*beats[:2], report, *beats[2:]):
+            thread.start()
+        for thread in (*beats, report):
+            thread.join()
+
+    assert lost(real, overlap, rounds=5 * ROUNDS, enough=ENOUGH) >= 1
+
+
+def test_requests_in_single_file_lose_none(real: arrange.Real) -> None:
+    def in_single_file(attempt: Attempt) -> None:
+        turn = threading.Lock()
+        answers: list[completion.Delivery] = []
+
+        def beat() -> None:
+            with turn:
+                real.conductor.extend_lease(attempt)
+
+        def finish() -> None:
+            with turn:
+                answers.append(
+                    completion.deliver(real.conductor, attempt, DONE, deadline=20, request_timeout=10, clock=lambda: 0)
+                )
+
+        threads = [threading.Thread(target=beat) for _ in range(4)]
+        threads.insert(2, threading.Thread(target=finish))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert answers == [completion.Accepted(sent=1)]
+
+    assert lost(real, in_single_file, rounds=ROUNDS, enough=1) == 0
