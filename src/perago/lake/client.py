@@ -1,0 +1,246 @@
+"""lakeFS behind the `Lake` port: verbs in, requests out, JSON back into values of the model."""
+
+import base64
+import json
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from perago.errors import LakeCorrupt, LakeForbidden, LakeRejected
+from perago.lake import decode, http, labels, names, presigned, transfer, translate
+from perago.lake.http import Request, RequestRecord, Timeouts
+from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref
+from perago.lake.translate import Refusal
+from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
+
+API = "/api/v1"
+_JSON = "Content-Type: application/json\r\n"
+
+T = TypeVar("T")
+
+
+def unheard(_record: RequestRecord) -> None:
+    """For those who do not count requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write with a JSON body, or none."""
+
+    verb: str
+    what: str
+    method: str
+    target: str
+    body: decode.Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a file goes, in parts of a URL."""
+
+    what: str
+    branch: str
+    path: str
+
+
+class LakeFS:
+    """Safe to share between threads. `on_request` hears of every request as it was really sent, retries included."""
+
+    def __init__(
+        self,
+        url: str,
+        access_key_id: str,
+        secret_access_key: str,
+        *,
+        timeouts: Timeouts,
+        connections: int = 32,
+        on_request: Callable[[RequestRecord], None] = unheard,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        token = base64.b64encode(f"{access_key_id}:{secret_access_key}".encode()).decode()
+        self._timeouts = timeouts
+        self._http = http.Http(url, f"Basic {token}", timeouts, connections=connections, on_request=on_request, tls=tls)
+        self._capabilities: Capabilities | None = None
+
+    def close(self) -> None:
+        """Close the idle connections; the client stays usable."""
+        self._http.close()
+
+    def capabilities(self) -> Capabilities:
+        """Asked of the server once."""
+        if self._capabilities is None:
+            self._capabilities = self._get("capabilities", "read the configuration of lakeFS", "/config", decode.capabilities)
+        return self._capabilities
+
+    # commits and branches
+
+    def commit(self, repository: Repository, ref: Ref) -> Commit:
+        target = f"{_repository(repository)}/commits/{names.ref(ref)}"
+        return self._get("commit", f"read commit {ref} of {repository}", target, decode.commit)
+
+    def head(self, repository: Repository, branch: BranchName) -> Commit:
+        target = f"{_repository(repository)}/refs/{names.branch(branch)}/commits?amount=1&limit=true"
+        return self._get("head", f"read the head of {repository}/{branch}", target, decode.newest)
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        body = {"name": names.branch(branch), "source": source, "hidden": True}
+        what = f"create branch {branch} in {repository}"
+        self._write(_Write("create_branch", what, "POST", f"{_repository(repository)}/branches", body), http.acknowledged)
+
+    def delete_branch(self, repository: Repository, branch: BranchName) -> None:
+        what = f"delete branch {branch} of {repository}"
+        self._write(_Write("delete_branch", what, "DELETE", _branch(repository, branch)), http.acknowledged)
+
+    def branches(self, repository: Repository, prefix: str) -> Iterable[BranchHead]:
+        what = f"list the branches of {repository} that begin with {prefix!r}"
+        target = f"{_repository(repository)}/branches?show_hidden=true&prefix={names.text(prefix)}"
+        for page in self._pages("branches", what, target):
+            yield from map(decode.branch_head, page)
+
+    def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
+        body = {"message": message, "metadata": dict(metadata)}
+        target = f"{_branch(repository, branch)}/commits"
+        return self._write(_Write("commit_branch", f"commit {repository}/{branch}", "POST", target, body), _json(decode.commit))
+
+    def merge(
+        self,
+        repository: Repository,
+        source: BranchName,
+        target: BranchName,
+        *,
+        message: str,
+        metadata: Mapping[str, str],
+        timeout: float,
+    ) -> CommitId:
+        body = {"message": message, "metadata": dict(metadata), "squash_merge": True}
+        path = f"{_repository(repository)}/refs/{names.branch(source)}/merge/{names.branch(target)}"
+        what = f"merge {source} into {repository}/{target}"
+        return self._write(_Write("merge", what, "POST", path, body), _json(decode.merged), timeout)
+
+    def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:
+        what = f"relocate {repository}/{target} to {to}"
+        path = f"{_branch(repository, target)}/hard_reset?ref={names.branch(to)}"
+        try:
+            self._write(_Write("relocate", what, "PUT", path), http.acknowledged, timeout)
+        except LakeForbidden as error:
+            hint = "replacing an abandoned publication needs fs:RevertBranch and a branch without protection rules"
+            raise LakeForbidden(f"{error}; {hint}") from error
+
+    # objects
+
+    def objects(
+        self, repository: Repository, ref: Ref, prefix: str, after: ObjectPath | None = None, *, presign: bool = False
+    ) -> ObjectPage:
+        query = f"amount={PAGE}&prefix={names.text(prefix)}&after={names.text(after or '')}{'&presign=true' if presign else ''}"
+        target = f"{_repository(repository)}/refs/{names.ref(ref)}/objects/ls?{query}"
+        return self._get("objects", f"list {prefix!r} of {repository}@{ref}", target, decode.page)
+
+    def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
+        what = f"read {info.path!r} of {repository}@{ref}"
+        target = f"{API}{_repository(repository)}/refs/{names.ref(ref)}/objects?path={names.path(info.path)}"
+        request = Request("read", what, "GET", target, self._timeouts.transfer(info.size))
+        receive = transfer.save(what, info, into)
+        if info.presigned_url is not None:
+            result = presigned.get(self._http, request, info.presigned_url, receive)
+            if not isinstance(result, Refusal):
+                return result
+        return self._http.call(request, receive)
+
+    def write(
+        self,
+        repository: Repository,
+        branch: BranchName,
+        path: ObjectPath,
+        source: Path,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str],
+    ) -> ObjectInfo:
+        what = f"write {path!r} to {repository}/{branch}"
+        place = _Place(what, _branch(repository, branch), names.path(path))
+        with transfer.upload(source) as file:
+            sent = self._link(place, file, content_type, metadata) or self._upload(place, file, content_type, metadata)
+            if (sent.size, sent.checksum) != (file.size, file.md5):
+                raise LakeCorrupt(
+                    f"{what}: lakeFS has {sent.size} bytes with MD5 {sent.checksum}, not {file.size} with {file.md5}"
+                )
+        return sent
+
+    def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
+        what = f"delete {len(paths)} objects of {repository}/{branch}"
+        if len(paths) > PAGE:
+            raise LakeRejected(f"{what}: at most {PAGE} at a time")
+        for path in paths:
+            names.encoded(path)
+        write = _Write("delete_objects", what, "POST", f"{_branch(repository, branch)}/objects/delete", {"paths": list(paths)})
+        translate.deletes(what, self._write(write, _json(decode.refused_deletes)))
+
+    def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
+        what = f"read the uncommitted changes of {repository}/{branch}"
+        for page in self._pages("uncommitted", what, f"{_branch(repository, branch)}/diff?"):
+            yield from map(decode.change, page)
+
+    # inside
+
+    def _upload(self, place: _Place, file: transfer.Upload, content_type: str, metadata: Mapping[str, str]) -> ObjectInfo:
+        """Through lakeFS; metadata that no header can carry follows in a request of its own."""
+        headers = f"{labels.headers(place.what, content_type, metadata)}Content-Length: {file.size}\r\n"
+        small = file.small()
+        target = f"{API}{place.branch}/objects?path={place.path}"
+        timeout = self._timeouts.transfer(file.size)
+        request = Request("write", place.what, "POST", target, timeout, headers, small or b"", write=True)
+        sent = self._http.call(request, _json(decode.object_info), http.nothing_more if small is not None else file.send)
+        if labels.in_headers(metadata):
+            return sent
+        target = f"{place.branch}/objects/stat/user_metadata?path={place.path}"
+        self._write(_Write("write", place.what, "PUT", target, {"set": dict(metadata)}), http.acknowledged)
+        return replace(sent, metadata=dict(metadata))
+
+    def _link(self, place: _Place, file: transfer.Upload, content_type: str, metadata: Mapping[str, str]) -> ObjectInfo | None:
+        """By a signed link, straight to the object store; None where that is not possible or was refused."""
+        if not presigned.UPLOAD_FROM <= file.size <= presigned.UPLOAD_TO or not self.capabilities().presign_write:
+            return None
+        target = f"{place.branch}/staging/backing?path={place.path}"
+        address, url = self._get("write", place.what, f"{target}&presign=true", decode.location)
+        request = Request("write", place.what, "PUT", "", self._timeouts.transfer(file.size))
+        if isinstance(presigned.put(self._http, request, url, file), Refusal):
+            return None
+        body = {
+            "staging": {"physical_address": address, "presigned_url": url},
+            "checksum": file.md5,
+            "size_bytes": file.size,
+            "content_type": content_type,
+            "user_metadata": dict(metadata),
+        }
+        return self._write(_Write("write", place.what, "PUT", target, body), _json(decode.object_info))
+
+    def _get(self, verb: str, what: str, target: str, decoded: Callable[[decode.Json], T]) -> T:
+        return self._http.call(Request(verb, what, "GET", f"{API}{target}", self._timeouts.request), _json(decoded))
+
+    def _write(self, write: _Write, receive: http.Receive[T], timeout: float | None = None) -> T:
+        """Sent once, whatever happens."""
+        text = b"" if write.body is None else json.dumps(write.body).encode()
+        headers = f"{_JSON if text else ''}Content-Length: {len(text)}\r\n"
+        seconds = self._timeouts.request if timeout is None else timeout
+        target = f"{API}{write.target}"
+        return self._http.call(Request(write.verb, write.what, write.method, target, seconds, headers, text, write=True), receive)
+
+    def _pages(self, verb: str, what: str, target: str) -> Iterator[Sequence[decode.Json]]:
+        after: str | None = ""
+        while after is not None:
+            page, after = self._get(verb, what, f"{target}&amount={PAGE}&after={names.text(after)}", decode.results)
+            yield page
+
+
+def _repository(name: Repository) -> str:
+    return f"/repositories/{names.repository(name)}"
+
+
+def _branch(repository: Repository, name: BranchName) -> str:
+    return f"{_repository(repository)}/branches/{names.branch(name)}"
+
+
+def _json(decoded: Callable[[decode.Json], T]) -> http.Receive[T]:
+    return lambda head, body: decoded(http.reply(head, body))

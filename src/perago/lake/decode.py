@@ -1,0 +1,89 @@
+"""lakeFS's JSON in, values of the model out. A reply that lacks what it should hold raises KeyError, TypeError or ValueError."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perago.lake.port import BranchHead, Capabilities, ChangeType, ObjectChange, ObjectPage
+from perago.model import BranchName, Commit, CommitId, MetaRangeId, ObjectInfo, ObjectPath
+
+Json = Mapping[str, Any]
+
+DEFAULT_CONTENT_TYPE = "application/octet-stream"
+
+
+def capabilities(reply: Json) -> Capabilities:
+    storage = reply["storage_config"]
+    presign = bool(storage["pre_sign_support"])
+    return Capabilities(presign, presign, bool(storage.get("pre_sign_multipart_upload")))
+
+
+def commit(reply: Json) -> Commit:
+    return Commit(
+        id=CommitId(_text(reply, "id")),
+        parents=tuple(CommitId(parent) for parent in reply["parents"]),
+        meta_range_id=MetaRangeId(reply["meta_range_id"]),
+        message=reply["message"],
+        metadata=reply.get("metadata") or {},
+    )
+
+
+def newest(reply: Json) -> Commit:
+    return commit(reply["results"][0])
+
+
+def merged(reply: Json) -> CommitId:
+    return CommitId(_text(reply, "reference"))
+
+
+def branch_head(item: Json) -> BranchHead:
+    return BranchHead(BranchName(item["id"]), CommitId(item["commit_id"]))
+
+
+def change(item: Json) -> ObjectChange:
+    return ObjectChange(ObjectPath(item["path"]), ChangeType(item["type"]))
+
+
+def page(reply: Json) -> ObjectPage:
+    items, after = results(reply)
+    objects = [object_info(item) for item in items if item["path_type"] == "object"]
+    return ObjectPage(objects, None if after is None else ObjectPath(after))
+
+
+def results(reply: Json) -> tuple[Sequence[Json], str | None]:
+    """A page of anything, and where the next one begins."""
+    more = reply["pagination"]
+    return reply["results"], _text(more, "next_offset") if more["has_more"] else None
+
+
+def location(reply: Json) -> tuple[str, str]:
+    """A physical address to upload to, and the link to do it by."""
+    return _text(reply, "physical_address"), _text(reply, "presigned_url")
+
+
+def object_info(item: Json) -> ObjectInfo:
+    return ObjectInfo(
+        path=ObjectPath(item["path"]),
+        size=int(item["size_bytes"]),
+        checksum=item["checksum"],
+        content_type=item.get("content_type") or DEFAULT_CONTENT_TYPE,
+        metadata=item.get("metadata") or {},
+        mtime=item["mtime"],
+        presigned_url=_presigned(item),
+    )
+
+
+def refused_deletes(reply: Json) -> Sequence[tuple[int, str, str]]:
+    """LakeFS answers 200 to a bulk delete and lists what it refused: status, path and reason."""
+    return [(int(item["status_code"]), str(item.get("path")), str(item["message"])) for item in reply["errors"]]
+
+
+def _text(reply: Json, key: str) -> str:
+    value = reply[key]
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key} is empty")
+    return value
+
+
+def _presigned(item: Json) -> str | None:
+    """With `presign`, the physical address is a link that anyone may follow; without, it is lakeFS's own affair."""
+    return item["physical_address"] if item.get("physical_address_expiry") else None

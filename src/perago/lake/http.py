@@ -1,0 +1,228 @@
+"""Requests to one server: a `Request` goes in, what its receiver made of the reply comes out, or one error of our tree.
+
+Reads are tried again a few times, with growing, jittered pauses. A write is sent once.
+"""
+
+import json
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from perago.errors import LakeCorrupt, RuntimeConfigError
+from perago.lake import translate, wire
+from perago.lake.translate import Refusal
+
+TRIES = 4
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+MAX_REPLY = 64 * 1024 * 1024
+"""No JSON we ask for comes near it; whoever sends more is not lakeFS."""
+_MAX_REFUSAL = 64 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. A request's deadline covers it from connecting to the reply's last byte; transfers get more, by their size."""
+
+    connect: float
+    request: float
+    slowest: int = 64 * 1024
+    """Bytes per second below which a transfer is given up."""
+
+    def transfer(self, size: int) -> float:
+        return self.request + size / self.slowest
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One request as it was really sent. `status` is None where no answer came."""
+
+    verb: str
+    method: str
+    status: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`what` begins every error message: what we tried, and on which repository, branch or object."""
+
+    verb: str
+    what: str
+    method: str
+    target: str
+    timeout: float
+    headers: str = ""
+    body: bytes = b""
+    write: bool = False
+    anonymous: bool = False
+    """Do not say who we are: the target carries a signature of its own."""
+
+
+Send = Callable[[wire.Connection, wire.Deadline], None]
+"""Sends the rest of a body after the request's head; its length is in the request's headers."""
+Receive = Callable[[wire.Head, Iterable[memoryview]], T]
+"""Makes something of a 2xx reply. `ValueError` means that it is not what was asked for."""
+
+
+def nothing_more(_connection: wire.Connection, _deadline: wire.Deadline) -> None:
+    """For requests that are complete in themselves."""
+
+
+class Http:
+    """Safe to share between threads; a connection is used by one of them at a time and kept alive."""
+
+    def __init__(
+        self,
+        url: str,
+        authorization: str,
+        timeouts: Timeouts,
+        *,
+        connections: int,
+        on_request: Callable[[RequestRecord], None],
+        tls: ssl.SSLContext | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.origin = origin(url)
+        self._authorization = f"Authorization: {authorization}\r\n"
+        self._pool = wire.Pool(tls, timeouts.connect, connections)
+        self._on_request = on_request
+        self._pause = pause
+
+    def call(self, request: Request, receive: Receive[T], send: Send = nothing_more) -> T:
+        """Send the request to lakeFS; reads again where that may help."""
+        tries = 1 if request.write else TRIES
+        deadline = wire.Deadline(2 * request.timeout)
+        for attempt in range(1, tries + 1):
+            result = self.once(request, self.origin, receive, send)
+            if not isinstance(result, Refusal):
+                return result
+            if attempt == tries or not result.again or deadline.passed():
+                raise result.error
+            self._pause(min(LONGEST_PAUSE, max(result.after, FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.0))))  # noqa: S311  jitter
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def once(self, request: Request, origin: wire.Origin, receive: Receive[T], send: Send = nothing_more) -> T | Refusal:
+        """Send the request to any origin, once. Only lakeFS itself is told who we are."""
+        began = time.monotonic()
+        seen: list[int] = []
+        try:
+            return self._exchange(request, origin, receive, send, seen)
+        except wire.Broken as error:
+            refusal = translate.broken(request.what, write=request.write, error=error)
+            refusal.error.__cause__ = error
+            return refusal
+        except LakeCorrupt as error:
+            return Refusal(error, again=True)
+        finally:
+            status = seen[0] if seen else None
+            self._on_request(RequestRecord(request.verb, request.method, status, time.monotonic() - began))
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _exchange(self, request: Request, origin: wire.Origin, receive: Receive[T], send: Send, seen: list[int]) -> T | Refusal:
+        deadline = wire.Deadline(request.timeout)
+        connection = self._pool.take(origin, deadline)
+        try:
+            head = self._head(connection, request, send, deadline)
+            seen.append(head.status)
+            body = connection.body(head, deadline)
+            if not 200 <= head.status < 300:  # noqa: PLR2004  the 2xx
+                return translate.refused(request.what, write=request.write, head=head, body=_beginning(body))
+            return _received(request, receive, head, body)
+        except BaseException:
+            connection.reusable = False
+            raise
+        finally:
+            self._pool.give(connection)
+
+    def _head(self, connection: wire.Connection, request: Request, send: Send, deadline: wire.Deadline) -> wire.Head:
+        """Send, then read the reply's head. A server that refuses early answers and closes without reading on to the end."""
+        try:
+            connection.send(self._text(connection.origin, request), deadline)
+            send(connection, deadline)
+        except wire.Broken:
+            if (head := _early_refusal(connection, deadline)) is None:
+                raise
+            return head
+        return connection.head(deadline)
+
+    def _text(self, origin: wire.Origin, request: Request) -> bytes:
+        trusted = "" if request.anonymous or origin != self.origin else self._authorization
+        return (
+            f"{request.method} {request.target} HTTP/1.1\r\nHost: {origin.authority}\r\nUser-Agent: perago\r\n"
+            f"{trusted}{request.headers}\r\n"
+        ).encode() + request.body
+
+
+def _early_refusal(connection: wire.Connection, deadline: wire.Deadline) -> wire.Head | None:
+    """What the server said before it stopped reading. Anything but a refusal would be about half a request, so worth nothing."""
+    if not connection.answered():
+        return None
+    try:
+        head = connection.head(deadline)
+    except wire.Broken:
+        return None
+    return head if head.status >= HTTPStatus.BAD_REQUEST else None
+
+
+def _received(request: Request, receive: Receive[T], head: wire.Head, body: Iterable[memoryview]) -> T | Refusal:
+    try:
+        return receive(head, body)
+    except (ValueError, KeyError, TypeError) as error:
+        refusal = translate.malformed(request.what, write=request.write, why=f"{type(error).__name__}: {error}"[:200])
+        refusal.error.__cause__ = error
+        return refusal
+
+
+def _beginning(body: Iterable[memoryview]) -> bytes:
+    """Enough of a refusal to quote. Its status holds even if the connection breaks now."""
+    text = bytearray()
+    try:
+        for part in body:
+            text += part
+            if len(text) > _MAX_REFUSAL:
+                break
+    except wire.Broken:
+        pass
+    return bytes(text)
+
+
+def origin(url: str) -> wire.Origin:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise RuntimeConfigError("the lakeFS address must look like http://host:port or https://host")
+    return wire.Origin(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+
+
+def whole(body: Iterable[memoryview], limit: int = MAX_REPLY) -> bytes:
+    """A body that fits into memory."""
+    parts: list[bytes] = []
+    size = 0
+    for part in body:
+        size += len(part)
+        if size > limit:
+            raise ValueError(f"more than {limit} bytes")
+        parts.append(bytes(part))
+    return b"".join(parts)
+
+
+def reply(_head: wire.Head, body: Iterable[memoryview]) -> dict[str, Any]:
+    """Receives a JSON object."""
+    decoded: Any = json.loads(whole(body))
+    if not isinstance(decoded, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004  the reply is wrong, not our call
+    return decoded  # pyright: ignore[reportUnknownVariableType]  JSON keys are strings
+
+
+def acknowledged(_head: wire.Head, body: Iterable[memoryview]) -> None:
+    """Receives a reply whose status says it all."""
+    whole(body)
