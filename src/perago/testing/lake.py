@@ -6,7 +6,6 @@ it if unchanged, else start over. The gate stands before, between and after them
 
 import hashlib
 import itertools
-import re
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -15,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from perago.errors import LakeConflict, LakeCorrupt, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable, WorkspaceError
+from perago.lake import names
+from perago.lake.decode import DEFAULT_CONTENT_TYPE
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 from perago.testing import repositories, trees
@@ -22,8 +23,6 @@ from perago.testing.repositories import Branch, Record
 
 UPDATE_TRIES = 10
 """How often lakeFS starts a branch update over before it answers 429."""
-MAX_PATH_BYTES = 1024
-DEFAULT_CONTENT_TYPE = "application/octet-stream"
 MAIN = BranchName("main")
 
 
@@ -81,10 +80,9 @@ class MemoryLake:
         """Write bytes to a branch; uncommitted, like any upload."""
         with self._lock:
             staged = self._writable(repository, branch, f"write {path!r}").staged
-            if not path or len(path.encode("utf-8", "replace")) > MAX_PATH_BYTES:
-                raise LakeRejected(f"write {path!r} to {repository}/{branch}: the path must have 1 to {MAX_PATH_BYTES} bytes")
+            names.path(path)
             checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
-            labels = tuple(sorted((key.lower(), value) for key, value in (metadata or {}).items()))
+            labels = tuple(sorted((metadata or {}).items()))
             entry = trees.Entry(len(data), checksum, content_type or DEFAULT_CONTENT_TYPE, labels, self._clock())
             self._blobs[checksum] = data
             staged[path] = entry
@@ -136,7 +134,7 @@ class MemoryLake:
         self._enter("head")
         with self._lock:
             store = self._store(repository)
-            found = store.commits[store.branch(branch).record.head]
+            found = store.commits[store.resolve(names.branch(branch))]
         self.gate("head", Step.AFTER)
         return found
 
@@ -144,10 +142,9 @@ class MemoryLake:
         self._enter("create_branch")
         with self._lock:
             store = self._store(repository)
-            if not re.fullmatch(r"\w[-\w]*", branch, re.ASCII):
-                raise LakeRejected(f"create branch {branch!r} in {repository}: not a branch name")
+            names.branch(branch)
             head = store.resolve(source)
-            if branch in store.branches:
+            if branch in store.branches or branch in store.commits:
                 raise LakeConflict(f"create branch {branch} in {repository}: exists already")
             store.branches[branch] = Branch(store.record(head), hidden=True)
         self.gate("create_branch", Step.AFTER)
@@ -158,7 +155,7 @@ class MemoryLake:
             store = self._store(repository)
             store.branch(branch)
             if branch == store.default_branch:
-                raise LakeRejected(f"delete branch {branch} of {repository}: it is the default branch")
+                raise LakeForbidden(f"delete branch {branch} of {repository}: it is the default branch")
             del store.branches[branch]
         self.gate("delete_branch", Step.AFTER)
 
@@ -271,7 +268,9 @@ class MemoryLake:
         if len(paths) > PAGE:
             raise LakeRejected(f"delete {len(paths)} objects of {repository}/{branch}: at most {PAGE} at a time")
         with self._lock:
-            self._writable(repository, branch, "delete objects").staged.update(dict.fromkeys(paths))
+            store = self._store(repository)
+            if branch in store.branches:  # lakeFS answers 200 where there is no such branch
+                self._writable(repository, branch, "delete objects").staged.update(dict.fromkeys(paths))
         self.gate("delete_objects", Step.AFTER)
 
     def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
@@ -296,7 +295,7 @@ class MemoryLake:
         self.gate(verb, Step.BEFORE)
 
     def _store(self, repository: Repository) -> repositories.Store:
-        if (store := self._repositories.get(repository)) is None:
+        if (store := self._repositories.get(Repository(names.repository(repository)))) is None:
             raise LakeNotFound(f"repository {repository} does not exist")
         return store
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from perago.errors import LakeNotFound
+from perago.lake import names
 from perago.model import BranchName, Commit, CommitId, MetaRangeId, ObjectPath
 from perago.testing import trees
 from perago.testing.trees import Entry, Tree
@@ -56,7 +57,7 @@ class Store:
         return commit
 
     def branch(self, name: BranchName) -> Branch:
-        if (branch := self.branches.get(name)) is None:
+        if (branch := self.branches.get(BranchName(names.branch(name)))) is None:
             raise LakeNotFound(f"branch {name} does not exist")
         return branch
 
@@ -71,7 +72,8 @@ class Store:
             return branch.record.head
         if ref in self.tags:
             return self.tags[ref]
-        matches = [commit for commit in self.commits if ref and commit.startswith(ref)]
+        names.ref(CommitId(ref))
+        matches = [commit for commit in self.commits if commit.startswith(ref)]
         if len(matches) != 1:
             raise LakeNotFound(f"ref {ref!r} does not exist")
         return matches[0]

@@ -33,13 +33,14 @@ Changes = Mapping[ObjectPath, Entry | None]
 class Tree:
     """Paths and their entries, never changed in place. Its id depends on nothing but its content, as in lakeFS."""
 
-    def __init__(self, entries: Mapping[ObjectPath, Entry], total: int = 0) -> None:
+    def __init__(self, entries: Mapping[ObjectPath, Entry], total: int | None = None) -> None:
         self.entries = entries
         self._total = total
 
     @cached_property
     def id(self) -> MetaRangeId:
-        return MetaRangeId(hashlib.sha256(str(self._total).encode()).hexdigest() if self.entries else "")
+        """Empty for the tree of a repository's first commit, and for no other, emptied ones included: so it is in lakeFS."""
+        return MetaRangeId("" if self._total is None else hashlib.sha256(str(self._total).encode()).hexdigest())
 
     @cached_property
     def paths(self) -> list[ObjectPath]:
@@ -49,7 +50,7 @@ class Tree:
     def apply(self, changes: Changes) -> "Tree":
         """A tree's hash is the sum of its entries' hashes, so the cost follows what changed."""
         entries = dict(self.entries)
-        total = self._total
+        total = self._total or 0
         for path, entry in changes.items():
             old = entries.pop(path, None)
             total -= 0 if old is None else _hash(path, old)
