@@ -1,0 +1,94 @@
+"""Both servers in the foreground: options in; addresses and a ready `.env` block, or one line of JSON, out on stdout."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import typer
+
+from perago.cli import progress
+from perago.dev import stack as stacks
+from perago.dev.cancel import Cancel, Cancelled
+from perago.errors import DevStackError
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Options = stacks.Options
+
+
+def serve(options: stacks.Options, env_file: Path | None, *, as_json: bool) -> None:
+    """Runs both servers until a signal comes, which is fine, or one of them dies, which is an error."""
+    with running(options) as stack:
+        if env_file is not None:
+            write_env_file(env_file, stack.endpoints)
+        sys.stdout.write(_as_json(stack) if as_json else _as_text(stack.endpoints))
+        sys.stdout.flush()
+        stack.watch()
+
+
+@contextlib.contextmanager
+def running(options: stacks.Options) -> Generator[stacks.Stack]:
+    """Both servers, with progress on stderr. A signal ends the context: exit code 0, or 128 + its number while still starting."""
+    cancel = Cancel()
+    ready = False
+    before = {number: signal.signal(number, cancel.request) for number in _SIGNALS}
+    try:
+        with progress.shown() as report:
+            stack = stacks.Stack(options, cancel=cancel, report=report)
+            stack.start()
+        ready = True
+        with stack:
+            yield stack
+    except Cancelled:
+        raise typer.Exit(0 if ready else 128 + cancel.number) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        cancel.close()
+
+
+def write_env_file(path: Path, endpoints: stacks.Endpoints) -> None:
+    """Sets our variables in an env file that only its owner may read; whatever else stands in it stays."""
+    ours = endpoints.environment()
+    try:
+        old = path.read_text().splitlines() if path.exists() else []
+        kept = [line for line in old if line.partition("=")[0].removeprefix("export ").strip() not in ours]
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write("".join(f"{line}\n" for line in [*kept, *_assignments(ours)]))
+        fresh.replace(path)
+    except OSError as error:
+        raise DevStackError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _assignments(variables: dict[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
+def _as_json(stack: stacks.Stack) -> str:
+    more = {
+        "conductor_pid": stack.conductor.pid,
+        "lakefs_pid": stack.lakefs.pid,
+        "data_dir": str(stack.data_dir),
+        "environment": stack.environment(),
+    }
+    return json.dumps(json.loads(stack.endpoints.to_json()) | more) + "\n"
+
+
+def _as_text(endpoints: stacks.Endpoints) -> str:
+    lines = [
+        f"Conductor API       {endpoints.conductor_url}",
+        f"lakeFS API and UI   {endpoints.lakefs_url}",
+        f"lakeFS S3 gateway   {endpoints.s3_url}",
+        "",
+        "# .env",
+        *_assignments(endpoints.environment()),
+        "",
+        "Both servers run until Ctrl-C.",
+    ]
+    return "".join(f"{line}\n" for line in lines)

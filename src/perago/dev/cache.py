@@ -1,0 +1,166 @@
+"""The user cache: a name and a way to build it go in, a complete and checked directory comes out, built once per machine.
+
+artifacts/<name>/   complete, with a manifest; never changed after it got its name
+work/<name>.*/      being built, or left by a build that was cut off
+locks/<name>        held while one process builds <name>
+logs/<name>.log     what the build said
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from perago.dev import manifest
+from perago.dev.cancel import Cancel
+from perago.dev.progress import Progress, Report
+from perago.errors import DevStackError
+
+_LOCK_POLL = 0.1
+_GIB = 1 << 30
+
+
+def default_root() -> Path:
+    """PERAGO_CACHE_DIR, else the platform's place for caches."""
+    if named := os.environ.get("PERAGO_CACHE_DIR"):
+        return Path(named).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "perago"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to build one artifact. The name carries every version that matters; `build` fills an empty directory."""
+
+    name: str
+    title: str
+    disk: int
+    build: Callable[[Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Where artifacts live, who watches, and who may stop it."""
+
+    root: Path
+    cancel: Cancel
+    report: Report
+
+    def log(self, name: str) -> Path:
+        return self.root / "logs" / f"{name}.log"
+
+    def path(self, name: str) -> Path:
+        return self.root / "artifacts" / name
+
+    def scratch(self, name: str) -> Path:
+        """A directory that survives a build cut off, so that the next one can go on; only the lock holder uses it."""
+        return self._make(self.root / "scratch" / name)
+
+    def ensure(self, recipe: Recipe) -> Path:
+        """The artifact, whole. Builds it if it is missing or damaged; waits if somebody else is building it."""
+        path = self.path(recipe.name)
+        if manifest.intact(path):
+            return path
+        with self._lock(recipe), told_plainly(recipe.title, self.root):
+            if not manifest.intact(path):
+                self._build(recipe, path)
+        self.report(Progress(recipe.title, finished=True))
+        return path
+
+    def discard(self, name: str) -> bool:
+        """Drops an artifact whose bytes are no longer those that were built. True if it did."""
+        path = self.path(name)
+        if manifest.intact(path, every_byte=True):
+            return False
+        shutil.rmtree(path, ignore_errors=True)
+        return True
+
+    def _build(self, recipe: Recipe, path: Path) -> None:
+        work = self._make(self.root / "work")
+        for leftover in work.glob(f"{recipe.name}.*"):
+            shutil.rmtree(leftover)
+        self._check_space(recipe)
+        self._make(self.root / "logs")
+        self.log(recipe.name).unlink(missing_ok=True)
+        self.report(Progress(recipe.title))
+        fresh = Path(tempfile.mkdtemp(prefix=f"{recipe.name}.", dir=work))
+        try:
+            recipe.build(fresh)
+            manifest.write(fresh)
+            self._make(path.parent)
+            if path.exists():
+                shutil.rmtree(path)
+            fresh.rename(path)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(self.root / "scratch" / recipe.name, ignore_errors=True)
+
+    def _check_space(self, recipe: Recipe) -> None:
+        free = shutil.disk_usage(self.root).free
+        if free < recipe.disk:
+            raise DevStackError(
+                f"{recipe.title} needs {recipe.disk / _GIB:.1f} GiB of free disk, "
+                f"and {self.root} has {free / _GIB:.1f} GiB; "
+                "free some space or set PERAGO_CACHE_DIR to another disk"
+            )
+
+    @contextmanager
+    def _lock(self, recipe: Recipe) -> Generator[None]:
+        path = self._make(self.root / "locks") / recipe.name
+        descriptor = self._open_lock(path)
+        try:
+            while not _try_lock(descriptor):
+                self.report(Progress(recipe.title, "another process is at it, waiting"))
+                self.cancel.wait([], _LOCK_POLL)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _open_lock(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _make(self, directory: Path) -> Path:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return directory
+
+    def _unwritable(self, error: OSError) -> DevStackError:
+        if error.errno == errno.ENOSPC:
+            return no_space(self.root)
+        return DevStackError(
+            f"cannot write to the cache directory {self.root} ({error.strerror}); "
+            "make it writable or set PERAGO_CACHE_DIR to a directory that is"
+        )
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def no_space(path: Path) -> DevStackError:
+    return DevStackError(f"no space left on the disk that holds {path}; free some space or choose another place")
+
+
+@contextmanager
+def told_plainly(what: str, path: Path) -> Generator[None]:
+    """Turns the operating system's refusals into one line for a person."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise no_space(path) from error
+        raise DevStackError(f"{what} failed: {error.strerror or error}: {error.filename or path}") from error

@@ -1,0 +1,73 @@
+"""The directory that holds both servers' state: one stack at a time, temporary unless a person names one."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from perago.dev import credentials
+from perago.dev.cache import told_plainly
+from perago.dev.credentials import Credentials
+from perago.dev.process import Command
+from perago.errors import DevStackError
+
+_LOCK = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """Locked for as long as this process, or a server that it started, lives."""
+
+    path: Path
+    lock: int
+    temporary: bool
+    credentials: Credentials
+
+    def command(self, name: str) -> Command:
+        """Where a server of that name works, without its command line yet."""
+        directory = self.path / name
+        directory.mkdir(exist_ok=True)
+        log = self.path / f"{name}.log"
+        if not self.temporary:
+            return Command((), directory, log, lock_fd=self.lock)
+        kept = self.path.with_name(f"{self.path.name}-{name}.log")
+        return Command((), directory, log, lock_fd=self.lock, remove=self.path, keep_log=kept)
+
+    def close(self) -> None:
+        """Lets go of it; a temporary one disappears."""
+        if self.temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self.lock)
+
+
+def acquire(wanted: Path | None) -> DataDir:
+    """Takes the named directory, or a fresh temporary one."""
+    named = wanted is not None
+    with told_plainly("preparing the data directory", wanted or Path(tempfile.gettempdir())):
+        path = wanted.absolute() if named else Path(tempfile.mkdtemp(prefix="perago-dev-"))
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (path / _LOCK).exists() and any(path.iterdir()):
+            raise DevStackError(f"{path} is not empty and was not made by perago dev; name an empty or a new directory")
+        lock = _take(path)
+        try:
+            return DataDir(path, lock, not named, credentials.load_or_make(path / "credentials.json"))
+        except BaseException:
+            os.close(lock)
+            raise
+
+
+def _take(path: Path) -> int:
+    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        owner = os.pread(lock, 20, 0).decode(errors="replace") or "unknown"
+        os.close(lock)
+        raise DevStackError(
+            f"the data directory {path} is in use by another perago dev (process {owner}); stop it or name another"
+        ) from error
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    return lock

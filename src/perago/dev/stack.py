@@ -1,0 +1,170 @@
+"""Both servers together: options go in; a running Conductor and a running lakeFS with their addresses and keys come out."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from perago.dev import cache, conductor, datadir, lakefs, server
+from perago.dev.cancel import Cancel
+from perago.dev.progress import Report, quiet
+from perago.dev.server import HOST, Server
+from perago.errors import DevStackError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person may choose. Port 0 means any free one, no directory means a temporary one."""
+
+    data_dir: Path | None = None
+    conductor_port: int = 0
+    lakefs_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where the servers are and how to log in: all that a client needs."""
+
+    conductor_url: str
+    lakefs_url: str
+    s3_url: str
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+
+    def environment(self) -> dict[str, str]:
+        """The settings of Perago that point at these servers."""
+        return {
+            "CONDUCTOR_SERVER_URL": self.conductor_url,
+            "LAKECTL_SERVER_ENDPOINT_URL": self.lakefs_url,
+            "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": self.access_key_id,
+            "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": self.secret_access_key,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what `to_json` wrote; further fields are ignored."""
+        document = json.loads(text)
+        return cls(**{name: document[name] for name in cls.__dataclass_fields__})
+
+
+class Stack:
+    """A real Conductor and a real lakeFS for as long as the context lasts."""
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        cancel: Cancel | None = None,
+        report: Report = quiet,
+        cache_root: Path | None = None,
+    ) -> None:
+        self._options = options or Options()
+        self._cache = cache.Cache(cache_root or cache.default_root(), cancel or Cancel(), report)
+        self._data: datadir.DataDir | None = None
+        self._servers: dict[str, Server] = {}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def conductor(self) -> Server:
+        return self._server("conductor")
+
+    @property
+    def lakefs(self) -> Server:
+        return self._server("lakefs")
+
+    @property
+    def data_dir(self) -> Path:
+        return self._opened().path
+
+    @property
+    def endpoints(self) -> Endpoints:
+        keys = self._opened().credentials
+        address = f"http://{HOST}:{self.lakefs.port}"
+        return Endpoints(f"http://{HOST}:{self.conductor.port}/api", address, address, keys.access_key_id, keys.secret_access_key)
+
+    @property
+    def conductor_url(self) -> str:
+        return self.endpoints.conductor_url
+
+    @property
+    def lakefs_url(self) -> str:
+        return self.endpoints.lakefs_url
+
+    @property
+    def s3_url(self) -> str:
+        return self.endpoints.s3_url
+
+    @property
+    def access_key_id(self) -> str:
+        return self.endpoints.access_key_id
+
+    @property
+    def secret_access_key(self) -> str:
+        return self.endpoints.secret_access_key
+
+    def environment(self) -> dict[str, str]:
+        return self.endpoints.environment()
+
+    def start(self) -> None:
+        """Installs what is missing, starts both and waits until both are healthy; leaves nothing behind when that fails."""
+        try:
+            with cache.told_plainly("starting the servers", self._cache.root):
+                self._prepare()
+                self._launch()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _prepare(self) -> None:
+        # What a person got wrong shows at once, before anything is downloaded or built.
+        conductor_port = server.port_for("Conductor", self._options.conductor_port, "--conductor-port")
+        lakefs_port = server.port_for("lakeFS", self._options.lakefs_port, "--lakefs-port")
+        if conductor_port == lakefs_port:
+            raise DevStackError(f"Conductor and lakeFS cannot both use port {conductor_port}; choose two different ones")
+        self._data = datadir.acquire(self._options.data_dir)
+        lakefs.binaries(self._cache)
+        installed = conductor.install(self._cache)
+        self._servers["lakefs"] = lakefs.server(self._cache, self._data.command("lakefs"), lakefs_port, self._data.credentials)
+        self._servers["conductor"] = conductor.server(self._cache, installed, self._data.command("conductor"), conductor_port)
+
+    def _launch(self) -> None:
+        for one in self._servers.values():
+            one.launch()
+        for one in self._servers.values():
+            one.wait_healthy()
+
+    def watch(self) -> None:
+        """Blocks until a server dies, and says so, or until a stop is requested."""
+        while True:
+            for one in self._servers.values():
+                one.check()
+            self._cache.cancel.wait([one.descriptor for one in self._servers.values()], 60.0)
+
+    def stop(self) -> None:
+        """Stops whatever runs and lets go of the data directory."""
+        for one in self._servers.values():
+            one.stop()
+        self._servers.clear()
+        if self._data is not None:
+            self._data.close()
+            self._data = None
+
+    def _server(self, name: str) -> Server:
+        if name not in self._servers:
+            raise DevStackError("the development servers are not running")
+        return self._servers[name]
+
+    def _opened(self) -> datadir.DataDir:
+        if self._data is None:
+            raise DevStackError("the development servers are not running")
+        return self._data

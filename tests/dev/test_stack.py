@@ -1,0 +1,244 @@
+"""The real servers: started from the warm cache, killed, brought back, stopped."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perago.dev import datadir
+from perago.dev.stack import Endpoints, Options, Stack
+from perago.errors import DevStackError
+
+PERAGO = str(Path(sys.executable).with_name("perago"))
+
+
+def alive(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat")
+    if state.exists():
+        return state.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return not Path("/proc/self/stat").exists()
+
+
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def call(url: str, keys: dict[str, Any], body: object = None) -> Any:
+    login = urllib.request.HTTPPasswordMgrWithPriorAuth()
+    login.add_password(None, url, keys["access_key_id"], keys["secret_access_key"], is_authenticated=True)
+    opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(login))
+    data = None if body is None else json.dumps(body).encode()
+    with opener.open(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+@contextmanager
+def perago_dev(*arguments: str, temp: Path, **env: str) -> Generator[subprocess.Popen[str]]:
+    """The command in a process of its own; killed, which must take the servers along, if the test leaves it running."""
+    process = subprocess.Popen(
+        [PERAGO, "dev", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(temp)} | env,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.communicate()[1]
+    return json.loads(line)
+
+
+def errors(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("error:")]
+
+
+@pytest.fixture
+def temp(tmp_path: Path) -> Path:
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    return directory
+
+
+def test_a_script_can_start_use_and_stop_it_and_state_is_kept_across_runs(tmp_path: Path, temp: Path) -> None:
+    data, env_file = tmp_path / "data", tmp_path / ".env"
+    env_file.write_text("MINE=1\nCONDUCTOR_SERVER_URL=old\n")
+    with perago_dev("--json", "--data-dir", str(data), "--env-file", str(env_file), temp=temp) as process:
+        first = ready(process)
+        assert '"healthy":true' in get(first["conductor_url"].removesuffix("/api") + "/health")
+        assert get(first["lakefs_url"] + "/_health").startswith("alive")
+        call(f"{first['lakefs_url']}/api/v1/repositories", first, {"name": "kept", "storage_namespace": "local://kept"})
+        written = env_file.read_text().splitlines()
+        assert written == ["MINE=1", *(f"{name}={value}" for name, value in first["environment"].items())]
+        assert (env_file.stat().st_mode & 0o777, (data / "credentials.json").stat().st_mode & 0o777) == (0o600, 0o600)
+
+        process.send_signal(signal.SIGTERM)
+        rest, said = process.communicate(timeout=30)
+        assert (process.returncode, rest, errors(said)) == (0, "", [])
+    assert not alive(first["conductor_pid"])
+    assert not alive(first["lakefs_pid"])
+
+    with perago_dev("--json", "--data-dir", str(data), temp=temp) as process:
+        second = ready(process)
+        assert second["secret_access_key"] == first["secret_access_key"]
+        assert call(f"{second['lakefs_url']}/api/v1/repositories/kept", second)["id"] == "kept"
+
+        os.kill(second["conductor_pid"], signal.SIGKILL)
+        began = time.monotonic()
+        _, said = process.communicate(timeout=30)
+        assert time.monotonic() - began < 10
+        assert process.returncode == 1
+        assert errors(said) == [f"error: Conductor 3.32.3 was killed by SIGKILL; log: {data / 'conductor.log'}"]
+    assert not alive(second["lakefs_pid"])
+    assert not list(temp.iterdir())
+
+
+def test_neither_server_survives_when_the_command_is_killed(temp: Path) -> None:
+    with perago_dev("--json", temp=temp) as process:
+        started = ready(process)
+        assert Path(started["data_dir"]).parent == temp
+        process.kill()
+        until(lambda: not alive(started["conductor_pid"]) and not alive(started["lakefs_pid"]), 5.0)
+    until(lambda: not list(temp.iterdir()), 5.0)
+
+
+@pytest.fixture(scope="module")
+def own() -> Generator[Stack]:
+    with Stack() as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("name", ["conductor", "lakefs"])
+def test_a_killed_server_is_noticed_within_two_seconds_and_comes_back_as_it_was(own: Stack, name: str) -> None:
+    before = own.endpoints
+    server = getattr(own, name)
+    pid = server.pid
+    os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(DevStackError, match=f"{server.name} was killed by SIGKILL; log: ") as info:
+        own.watch()
+    assert time.monotonic() - began < 2.0
+    kept = Path(str(info.value).rpartition("log: ")[2])
+    assert kept.stat().st_size > 0
+    kept.unlink()
+
+    server.start()
+    assert server.pid != pid
+    assert own.endpoints == before
+    assert get(before.conductor_url.removesuffix("/api") + "/health")
+    assert get(before.lakefs_url + "/_health")
+
+
+def test_the_secret_is_in_no_repr(own: Stack) -> None:
+    assert own.secret_access_key not in repr(own.endpoints)
+    assert own.secret_access_key not in repr(own)
+    assert Endpoints.from_json(own.endpoints.to_json()) == own.endpoints
+
+
+def test_the_servers_listen_on_this_machine_only(own: Stack) -> None:
+    with socket.socket() as elsewhere:
+        # The same port on another address of this machine is free, so nothing listens on all of them.
+        elsewhere.bind(("127.0.0.2", own.lakefs.port))
+    with socket.socket() as elsewhere:
+        elsewhere.bind(("127.0.0.2", own.conductor.port))
+
+
+@pytest.mark.parametrize("option", ["--conductor-port", "--lakefs-port"])
+def test_a_port_in_use_is_one_clear_line(temp: Path, option: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with perago_dev(option, str(port), temp=temp) as process:
+            out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    name = "Conductor" if "conductor" in option else "lakeFS"
+    assert said.splitlines() == [f"error: port {port} for {name} is in use; stop what uses it or choose another with {option}"]
+    assert not list(temp.iterdir())
+
+
+def test_one_port_for_both_is_refused() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(DevStackError, match=f"cannot both use port {port}"):
+        Stack(Options(conductor_port=port, lakefs_port=port)).start()
+
+
+def test_a_data_directory_in_use_is_one_clear_line(tmp_path: Path, temp: Path) -> None:
+    held = datadir.acquire(tmp_path / "data")
+    try:
+        with perago_dev("--data-dir", str(tmp_path / "data"), temp=temp) as process:
+            _, said = process.communicate(timeout=60)
+    finally:
+        held.close()
+    assert process.returncode == 1
+    owner = f"another perago dev (process {os.getpid()})"
+    assert said == f"error: the data directory {tmp_path / 'data'} is in use by {owner}; stop it or name another\n"
+
+
+def test_a_directory_with_other_things_in_it_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(DevStackError, match="is not empty and was not made by perago dev"):
+        datadir.acquire(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_cache_directory_that_cannot_be_written_is_one_clear_line(tmp_path: Path, temp: Path) -> None:
+    (tmp_path / "file").touch()
+    with perago_dev(temp=temp, PERAGO_CACHE_DIR=str(tmp_path / "file" / "cache")) as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert len(errors(said)) == 1
+    assert "cannot write to the cache directory" in said
+    assert not list(temp.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_during_the_build_leaves_no_process_and_no_half_artifact(
+    tmp_path: Path, temp: Path, number: signal.Signals
+) -> None:
+    tools, cache = tmp_path / "tools", tmp_path / "cache"
+    tools.mkdir()
+    version = '[ "$1" = version ] && echo go version go1.26.8 linux/amd64 && exit'
+    (tools / "go").write_text(f"#!/bin/sh\n{version}\necho $$ > {tmp_path}/pid\nsleep 600 & wait\n")
+    (tools / "go").chmod(0o755)
+    with perago_dev("--json", temp=temp, PERAGO_CACHE_DIR=str(cache), PATH=f"{tools}:{os.environ['PATH']}") as process:
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), 60.0)
+        builder = int((tmp_path / "pid").read_text())
+        process.send_signal(number)
+        out, said = process.communicate(timeout=30)
+    assert (process.returncode, out, errors(said)) == (128 + number, "", [])
+    assert not alive(builder)
+    assert not list((cache / "work").iterdir())
+    assert not (cache / "artifacts").exists()
+    assert not list(temp.iterdir())
