@@ -1,0 +1,142 @@
+"""A workspace, a task and a fence in memory, for whoever walks the spine without a disk, an author or a server."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from perago.attempt import port
+from perago.conductor.port import Conductor, Snapshot
+from perago.errors import TaskInputError
+from perago.lake.port import Lake
+from perago.model import Attempt, BranchName, CommitId, FilePath, Listing, ObjectPath, Repository, WorkspaceRef
+
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class DictChange:
+    uploads: Mapping[str, bytes]
+    deletes: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.uploads and not self.deletes
+
+
+class DictWorkspace:
+    """Implements `perago.attempt.port.AttemptWorkspace`; the body gets a dictionary of files and changes it."""
+
+    needs_branch_before_body = False
+
+    def __init__(self, lake: Lake, source: WorkspaceRef, prefix: str = "") -> None:
+        self._lake, self._source, self._prefix = lake, source, prefix
+        self._before: Files = {}
+        self.files: Files = {}
+        self.is_closed = False
+
+    def open(self) -> None:
+        page = self._lake.objects(self._source.repository, self._source.ref, self._prefix)
+        with tempfile.TemporaryDirectory(prefix="perago-testing-") as directory:
+            for number, info in enumerate(page.objects):
+                at = Path(directory) / str(number)
+                self._lake.read(self._source.repository, self._source.ref, info, at)
+                self._before[info.path.removeprefix(self._prefix)] = at.read_bytes()
+        self.files = dict(self._before)
+
+    def listing(self) -> Listing:
+        return Listing([FilePath(path) for path in sorted(self.files)])
+
+    def attach(self, branch: BranchName) -> None:
+        raise AssertionError(f"not asked for: {branch}")
+
+    def argument(self) -> Files:
+        return self.files
+
+    def settle(self) -> None:
+        """Nothing writes to a dictionary once the body has returned."""
+
+    def changed(self) -> DictChange:
+        uploads = {path: data for path, data in sorted(self.files.items()) if self._before.get(path) != data}
+        return DictChange(uploads, tuple(sorted(self._before.keys() - self.files.keys())))
+
+    def fill(self, branch: BranchName) -> None:
+        change = self.changed()
+        if change.deletes:
+            self._lake.delete_objects(
+                self._source.repository, branch, [ObjectPath(self._prefix + path) for path in change.deletes]
+            )
+        for path, data in change.uploads.items():
+            upload(self._lake, self._source.repository, branch, self._prefix + path, data)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def upload(lake: Lake, repository: Repository, branch: BranchName, path: str, data: bytes) -> None:
+    """Bytes onto a branch, uncommitted."""
+    with tempfile.NamedTemporaryFile(prefix="perago-testing-") as file:
+        file.write(data)
+        file.flush()
+        lake.write(repository, branch, ObjectPath(path), Path(file.name), content_type="application/octet-stream", metadata={})
+
+
+def _nothing(_files: Files) -> object:
+    return {}
+
+
+def _holds(_listing: Listing) -> None:
+    """A check that every workspace passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DictTask:
+    """Implements `perago.attempt.port.Task` for a `DictWorkspace`, with as little contract as possible."""
+
+    run: Callable[[Files], object] = _nothing
+    read_only: bool = False
+    pre: Callable[[Listing], None] = _holds
+    post: Callable[[Listing], None] = _holds
+    calls: list[object] = field(default_factory=list[object])
+
+    def accept(self, task_input: Mapping[str, Any]) -> port.Call:
+        given = task_input.get("workspace")
+        if not isinstance(given, Mapping):
+            raise TaskInputError("workspace: Field required")
+        fields = cast("Mapping[str, str]", given)
+        ref = WorkspaceRef(Repository(fields["repository"]), BranchName(fields["branch"]), CommitId(fields["ref"]))
+        return port.Call(ref, task_input.get("params"))
+
+    def check_before(self, listing: Listing) -> None:
+        self.pre(listing)
+
+    def body(self, workspace: object, params: object) -> object:
+        self.calls.append(params)
+        return self.run(cast("Files", workspace))
+
+    def result(self, returned: object) -> Mapping[str, Any]:
+        return cast("Mapping[str, Any]", returned or {})
+
+    def check_after(self, listing: Listing) -> None:
+        self.post(listing)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectFence:
+    """Implements `perago.conductor.port.AttemptFence` straight over a Conductor, fake or real; the lease never ends."""
+
+    conductor: Conductor
+    lease: float = 60.0
+
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        return self.conductor.snapshot(attempt.workflow_id, attempt.task_id)
+
+    def lease_seconds_left(self) -> float:
+        return self.lease
+
+
+def workspace_input(target: WorkspaceRef, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Conductor's input of a workspace task."""
+    shown = {"repository": target.repository, "branch": target.branch, "ref_type": "commit", "ref": target.ref}
+    return {"workspace": shown, "params": dict(params or {})}
