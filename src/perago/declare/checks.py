@@ -1,0 +1,183 @@
+"""Workspace checks, which authors know as guardrails. In: checks and a listing, local or remote. Out: those that do not hold."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+from typing import Literal
+
+from perago.declare import globs, place
+from perago.declare.problem import Declared, Problem, bounded
+from perago.errors import PostGuardrailViolation, PreGuardrailViolation
+from perago.model import MARKER_NAME, Listing
+
+When = Literal["pre", "post"]
+
+_SHOWN = 3
+
+
+class Files:
+    """A listing prepared for many questions: business files only, looked up and searched by prefix."""
+
+    def __init__(self, listing: Listing) -> None:
+        self.names: list[str] = [f for f in listing.files if f != MARKER_NAME and not f.endswith("/")]
+        self._empty_directories = listing.empty_directories
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted([*self.names, *(f"{d.rstrip('/')}/" for d in self._empty_directories)])
+
+    def has_file(self, name: str) -> bool:
+        return name in self._known
+
+    def has_directory(self, name: str) -> bool:
+        inside = f"{name}/"
+        at = bisect_left(self._sorted, inside)
+        return at < len(self._sorted) and self._sorted[at].startswith(inside)
+
+
+@dataclass(frozen=True, slots=True)
+class RequireFile(Declared):
+    """The workspace has this file."""
+
+    path: str | PurePath
+
+    def __str__(self) -> str:
+        return f"require_file({place.text(self.path)!r})"
+
+    def mistakes(self) -> Iterator[Problem]:
+        yield from _place("path", self.path)
+
+    def violation(self, files: Files) -> str | None:
+        name = str(place.text(self.path))
+        if files.has_file(name):
+            return None
+        return "found a directory, not a file" if files.has_directory(name) else "found no such file"
+
+
+@dataclass(frozen=True, slots=True)
+class RequireDir(Declared):
+    """The workspace has this directory, with a file somewhere below it or, locally, empty."""
+
+    path: str | PurePath
+
+    def __str__(self) -> str:
+        return f"require_dir({place.text(self.path)!r})"
+
+    def mistakes(self) -> Iterator[Problem]:
+        yield from _place("path", _without_slash(self.path))
+
+    def violation(self, files: Files) -> str | None:
+        name = str(_without_slash(self.path))
+        if files.has_directory(name):
+            return None
+        return "found a file, not a directory" if files.has_file(name) else "found no such directory"
+
+
+@dataclass(frozen=True, slots=True)
+class RequireGlob(Declared):
+    """So many files match."""
+
+    pattern: str | PurePath
+    min_count: int = 1
+    max_count: int | None = None
+
+    def __str__(self) -> str:
+        return f"require_glob({place.text(self.pattern)!r})"
+
+    def mistakes(self) -> Iterator[Problem]:
+        yield from _glob("pattern", self.pattern)
+        single = list(bounded("min_count", self.min_count, least=0))
+        if self.max_count is not None:
+            single += bounded("max_count", self.max_count, least=0)
+            if not single and self.max_count < self.min_count:
+                single.append(Problem("max_count", f"{self.max_count} is below min_count={self.min_count}; {self._instead()}"))
+        yield from single
+
+    def _instead(self) -> str:
+        return "write forbid_glob(...) for none" if self.max_count == 0 else f"write at least {self.min_count}"
+
+    def violation(self, files: Files) -> str | None:
+        found = len(globs.matching(str(place.text(self.pattern)), files.names))
+        if found < self.min_count:
+            return f"matched {_files(found)}; min_count={self.min_count}"
+        if self.max_count is not None and found > self.max_count:
+            return f"matched {_files(found)}; max_count={self.max_count}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ForbidGlob(Declared):
+    """No file matches."""
+
+    pattern: str | PurePath
+
+    def __str__(self) -> str:
+        return f"forbid_glob({place.text(self.pattern)!r})"
+
+    def mistakes(self) -> Iterator[Problem]:
+        yield from _glob("pattern", self.pattern)
+
+    def violation(self, files: Files) -> str | None:
+        found = globs.matching(str(place.text(self.pattern)), files.names)
+        if not found:
+            return None
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return f"matched {_files(len(found))}: {', '.join(sorted(found)[:_SHOWN])}{more}"
+
+
+Check = RequireFile | RequireDir | RequireGlob | ForbidGlob
+CHECKS = (RequireFile, RequireDir, RequireGlob, ForbidGlob)
+
+require_file = RequireFile
+require_dir = RequireDir
+require_glob = RequireGlob
+forbid_glob = ForbidGlob
+
+
+def violations(checks: Iterable[Check], listing: Listing, when: When) -> list[str]:
+    """One line for each check that does not hold."""
+    files = Files(listing)
+    found = ((check, check.violation(files)) for check in checks)
+    return [f"{when} guardrail {check} {what}" for check, what in found if what is not None]
+
+
+def enforce(checks: Sequence[Check], listing: Listing, when: When) -> None:
+    """Raise `PreGuardrailViolation` or `PostGuardrailViolation` with every check that does not hold."""
+    broken = violations(checks, listing, when)
+    if broken:
+        raise (PreGuardrailViolation if when == "pre" else PostGuardrailViolation)(" | ".join(broken))
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def _without_slash(given: object) -> object:
+    """`raw/` and `raw` are the same directory."""
+    name = place.text(given)
+    return name[:-1] if isinstance(name, str) and name.endswith("/") and name != "/" else name
+
+
+def _place(field: str, given: object) -> Iterator[Problem]:
+    name = place.text(given)
+    if not isinstance(name, str):
+        yield Problem(field, f"must be a str or a PurePath, not {given!r}")
+    elif name.startswith("/"):
+        yield Problem(field, f"{name!r} is absolute; write it relative to the workspace root: {name.lstrip('/')!r}")
+    elif (wrong := place.mistake(name)) is not None:
+        yield Problem(field, wrong)
+
+
+def _glob(field: str, given: object) -> Iterator[Problem]:
+    wrong = list(_place(field, given))
+    yield from wrong
+    pattern = place.text(given)
+    if not wrong and any("**" in s and s != "**" for s in re.split("/", str(pattern))):
+        yield Problem(field, f"{pattern!r} has '**' beside other characters; '**' is a whole segment, as in 'raw/**/*.parquet'")

@@ -1,0 +1,189 @@
+"""A task's contract at run time. In: Conductor's input, later what the body returned. Out: typed values, later its output."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from perago.declare import closure
+from perago.declare.signature import Kind
+from perago.errors import TaskInputError, TaskResultError
+from perago.model import BranchName, CommitId, Repository, WorkspaceRef
+
+Json = dict[str, Any]
+
+MAX_OUTPUT_BYTES = 3_000_000
+"""Conductor moves an output of 3 MiB or more out of the task, where nobody can read it back; above 10 MiB it ends the task."""
+
+_WORKSPACE_FIELDS = ("repository", "branch", "ref_type", "ref")
+_SHOWN = 10
+_UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A validated input. `workspace` is None for workspace-free tasks."""
+
+    workspace: WorkspaceRef | None
+    params: BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a task reads and writes. The two schemas are those of the whole input and output."""
+
+    kind: Kind
+    params: type[BaseModel]
+    result: type[BaseModel]
+    input_schema: Json
+    output_schema: Json
+
+    @property
+    def input_keys(self) -> list[str]:
+        return ["params"] if self.kind is Kind.NONE else ["workspace", "params"]
+
+    @property
+    def output_keys(self) -> list[str]:
+        return ["result"] if self.kind is Kind.NONE else ["workspace", "result"]
+
+    def parse_input(self, given: Mapping[str, Any]) -> Call:
+        """Raises `TaskInputError` with every field that is wrong, missing or unknown."""
+        problems = list(_exactly(self.input_keys, given, "input"))
+        workspace = None
+        if "workspace" in self.input_keys and "workspace" in given:
+            problems += _workspace_problems(given["workspace"])
+            workspace = None if problems else _workspace(given["workspace"])
+        params, wrong = _params(self.params, given["params"]) if "params" in given else (None, [])
+        problems += wrong
+        if problems or params is None:
+            raise TaskInputError(f"input does not satisfy the contract: {_listed(problems)}")
+        return Call(workspace, params)
+
+    def parse_params(self, given: object) -> BaseModel:
+        """As `parse_input`, for params alone."""
+        params, problems = _params(self.params, given)
+        if params is None:
+            raise TaskInputError(f"input does not satisfy the contract: {_listed(problems)}")
+        return params
+
+    def result_json(self, returned: object) -> Json:
+        """What the body returned, as JSON that fits the output schema; raises `TaskResultError`."""
+        value = self._as_model(returned)
+        written = self._written(value)
+        problems = [
+            *_infinite(written, "result"),
+            *closure.misfits(self.output_schema["properties"]["result"], written, "result"),
+        ]
+        if problems:
+            raise TaskResultError(f"result does not satisfy the contract: {_listed(problems)}")
+        _refuse_oversize(written)
+        return written
+
+    def output(self, result: Json, workspace: WorkspaceRef | None = None) -> Json:
+        """Conductor's output; `workspace` names the commit that holds the result."""
+        if (workspace is None) != (self.kind is Kind.NONE):
+            raise ValueError("a workspace task has a workspace output, and no other has")
+        return {"result": result} if workspace is None else {"workspace": workspace_json(workspace), "result": result}
+
+    def _as_model(self, returned: object) -> BaseModel:
+        if isinstance(returned, self.result):
+            unknown = sorted(set(type(returned).model_fields) - set(self.result.model_fields))
+            if unknown:
+                fields = [f"result.{name}: unknown field" for name in unknown]
+                raise TaskResultError(f"result does not satisfy the contract: {_listed(fields)}")
+            return returned
+        if not isinstance(returned, Mapping):
+            raise TaskResultError(f"the body returned {type(returned).__name__}; return {self.result.__name__} or a mapping")
+        try:
+            return self.result.model_validate(returned, extra="forbid")
+        except ValidationError as wrong:
+            raise TaskResultError(f"result does not satisfy the contract: {_listed(_reasons(wrong, 'result'))}") from wrong
+
+    def _written(self, value: BaseModel) -> Json:
+        try:
+            # The declared model's serializer, not that of a subclass; an attribute of a wrong type is an error, not a warning.
+            written = self.result.__pydantic_serializer__.to_python(value, mode="json", by_alias=True, warnings="error")
+        except (PydanticSerializationError, RecursionError) as wrong:
+            raise TaskResultError(f"result cannot be written as JSON: {' '.join(str(wrong).split())}") from wrong
+        return cast("Json", written)
+
+
+def workspace_json(workspace: WorkspaceRef) -> Json:
+    return {"repository": workspace.repository, "branch": workspace.branch, "ref_type": "commit", "ref": workspace.ref}
+
+
+def _workspace(given: Mapping[str, Any]) -> WorkspaceRef:
+    return WorkspaceRef(Repository(given["repository"]), BranchName(given["branch"]), CommitId(given["ref"]))
+
+
+def _workspace_problems(given: object) -> Iterator[str]:
+    if not isinstance(given, Mapping):
+        yield f"workspace: must be an object with {', '.join(_WORKSPACE_FIELDS)}"
+        return
+    fields = cast("Mapping[str, Any]", given)
+    yield from _exactly(_WORKSPACE_FIELDS, fields, "workspace")
+    for name in _WORKSPACE_FIELDS:
+        value = fields.get(name)
+        if name in fields and not (isinstance(value, str) and value.strip()):
+            yield f"workspace.{name}: must be text that is not empty"
+    if fields.get("ref_type", "commit") != "commit":
+        yield "workspace.ref_type: must be 'commit': only a commit id never changes"
+
+
+def _exactly(wanted: "list[str] | tuple[str, ...]", given: Mapping[str, Any], where: str) -> Iterator[str]:
+    yield from (f"{where}.{name}: missing" for name in wanted if name not in given)
+    yield from (f"{where}.{name}: unknown field; {where} has exactly {', '.join(wanted)}" for name in given if name not in wanted)
+
+
+def _params(model: type[BaseModel], given: object) -> tuple[BaseModel | None, list[str]]:
+    """Validated as JSON, so that strict fields take dates and enums in their JSON form, and by alias, as the schema says."""
+    try:
+        text = json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        return None, [f"params: not JSON: {wrong}"]
+    try:
+        return model.model_validate_json(text, extra="forbid", by_alias=True, by_name=False), []
+    except ValidationError as wrong:
+        return None, _reasons(wrong, "params")
+
+
+def _reasons(wrong: ValidationError, root: str) -> list[str]:
+    """Field and reason, never the value: it may be a secret or megabytes."""
+    errors = wrong.errors(include_url=False, include_context=False, include_input=False)
+    return [f"{_located(root, e['loc'])}: {'unknown field' if e['type'] in _UNKNOWN else e['msg']}" for e in errors]
+
+
+def _located(root: str, location: tuple[int | str, ...]) -> str:
+    return root + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+
+
+def _listed(problems: list[str]) -> str:
+    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return "; ".join(problems[:_SHOWN]) + more
+
+
+def _infinite(value: object, where: str) -> Iterator[str]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{where}: {value} is no JSON number; write None or text instead"
+    elif isinstance(value, dict):
+        for key, one in cast("Json", value).items():
+            yield from _infinite(one, f"{where}.{key}")
+    elif isinstance(value, list):
+        for index, one in enumerate(cast("list[object]", value)):
+            yield from _infinite(one, f"{where}[{index}]")
+
+
+def _refuse_oversize(written: Json) -> None:
+    try:
+        size = len(json.dumps(written, ensure_ascii=False, separators=(",", ":")).encode())
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise TaskResultError(f"result cannot be written as JSON: {wrong}") from wrong
+    if size > MAX_OUTPUT_BYTES:
+        raise TaskResultError(
+            f"result is {size:,} bytes as JSON, and Conductor takes at most {MAX_OUTPUT_BYTES:,}; "
+            "write large data into the workspace and return its path"
+        )

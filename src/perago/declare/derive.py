@@ -1,0 +1,73 @@
+"""A function turned into a contract. In: the task function. Out: a `Contract` with warnings, or all reasons why there is none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+from perago.declare import carriage, schema, signature
+from perago.declare.contract import Contract
+from perago.declare.problem import Problem
+from perago.declare.signature import Kind, Signature
+
+_WORKSPACE_SCHEMA = schema.closed_object(
+    {
+        "repository": {"type": "string", "minLength": 1},
+        "branch": {"type": "string", "minLength": 1},
+        "ref_type": {"type": "string", "const": "commit"},
+        "ref": {"type": "string", "minLength": 1},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    contract: Contract | None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def contract_of(function: Callable[..., Any], *, has_workspace: bool) -> Derived:
+    read = signature.read(function, has_workspace=has_workspace)
+    if not isinstance(read, Signature):
+        return Derived(None, tuple(read))
+    params, result = _inspected(read.params, "params"), _inspected(read.result, "result")
+    warnings = tuple(dict.fromkeys([*params.warnings, *result.warnings]))
+    problems = (*params.problems, *result.problems)
+    return Derived(None, problems, warnings) if problems else _with_schemas(read, warnings)
+
+
+def _inspected(model: type[BaseModel], direction: carriage.Direction) -> carriage.Findings:
+    try:
+        model.model_rebuild()
+    except PydanticUndefinedAnnotation as missing:
+        what = f"{model.__name__} mentions {missing.name!r}, which is not defined; define it above the task"
+        return carriage.Findings([Problem(direction, what)])
+    return carriage.inspect(model, direction)
+
+
+def _with_schemas(read: Signature, warnings: tuple[str, ...]) -> Derived:
+    try:
+        params = schema.of(read.params, "validation")
+        result = schema.of(read.result, "serialization")
+    except PydanticUserError as wrong:
+        return Derived(None, (Problem("signature", f"no JSON Schema can be made: {' '.join(wrong.message.split())}"),), warnings)
+    for name, made in (("params", params), ("result", result)):
+        if made.get("type") != "object" or "properties" not in made:
+            return Derived(
+                None, (Problem(name, "is not an object with named fields in JSON; remove its own serializer"),), warnings
+            )
+    return Derived(_contract(read, params, result), (), warnings)
+
+
+def _contract(read: Signature, params: schema.Json, result: schema.Json) -> Contract:
+    workspace = {} if read.kind is Kind.NONE else {"workspace": _WORKSPACE_SCHEMA}
+    return Contract(
+        kind=read.kind,
+        params=read.params,
+        result=read.result,
+        input_schema=schema.closed_object({**workspace, "params": params}),
+        output_schema=schema.closed_object({**workspace, "result": result}),
+    )

@@ -1,0 +1,33 @@
+"""Relative, `/` separated places inside a workspace or a repository. In: what an author wrote. Out: why it is none, or None."""
+
+import re
+from pathlib import PurePath
+
+_HOST_PATH = re.compile(r"[A-Za-z]:($|[\\/])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def text(given: object) -> object:
+    """A `PurePath` of either flavour as `/` separated text; anything else as it is."""
+    return given.as_posix() if isinstance(given, PurePath) else given
+
+
+def mistake(place: str) -> str | None:
+    """Why `place` does not name something below a root; the place has no leading `/`."""
+    if _HOST_PATH.match(place):
+        return f"{place!r} is a path of one machine; write it relative to the workspace root"
+    if "\\" in place:
+        return f"{place!r} has a backslash; separate with '/': {place.replace(chr(92), '/')!r}"
+    if _CONTROL.search(place):
+        return f"{place!r} has a control character; leave it out"
+    return _segment_mistake(place)
+
+
+def _segment_mistake(place: str) -> str | None:
+    segments = place.split("/")
+    if ".." in segments:
+        return f"{place!r} leaves the root by '..'; write the place itself"
+    if "." in segments or "" in segments:
+        kept = "/".join(s for s in segments if s not in {"", "."})
+        return f"{place!r} has an empty or '.' segment; write {kept!r}" if kept else f"{place!r} names nothing below the root"
+    return None

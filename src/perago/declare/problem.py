@@ -1,0 +1,110 @@
+"""What is wrong with a declaration, as values, so that all of it is reported at once when `@task` sees the whole.
+
+In: what an author wrote. Out: `Problem`s, and one `TaskDefinitionError` that lists them.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from perago.errors import TaskDefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A field and what is wrong with it, including what to write instead."""
+
+    field: str
+    what: str
+
+    def under(self, parent: str) -> "Problem":
+        return Problem(f"{parent}.{self.field}" if self.field else parent, self.what)
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.what}" if self.field else self.what
+
+
+def refusal(module: str, task: str | None, problems: Sequence[Problem]) -> TaskDefinitionError:
+    """One line for one problem; a heading and a line each for several."""
+    where = f"{module}: task {task!r}" if task else module
+    if len(problems) == 1:
+        return TaskDefinitionError(f"{where}: {problems[0]}")
+    lines = "".join(f"\n  - {problem}" for problem in problems)
+    return TaskDefinitionError(f"{where}: {len(problems)} problems{lines}")
+
+
+def unknown(name: str, known: Iterable[str]) -> Problem:
+    """A keyword nobody asked for, with the nearest one that exists."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"accepted are {', '.join(names)}"
+    return Problem(name, f"unknown; {hint}")
+
+
+class _KeepsMisuse(type):
+    """Constructors never raise: unknown, doubled and missing arguments are kept for `problems()`."""
+
+    if not TYPE_CHECKING:  # type checkers see the dataclass constructor and complain as they should
+
+        def __call__(cls, *args: object, **given: object) -> Any:
+            bound, misuse = _bind(cls, args, given)
+            value = super().__call__(**bound)
+            object.__setattr__(value, "misuse", tuple(misuse))
+            return value
+
+
+def _bind(cls: Any, args: tuple[object, ...], given: dict[str, object]) -> tuple[dict[str, object], list[Problem]]:
+    wanted = [f for f in dataclasses.fields(cls) if f.init]
+    names = [f.name for f in wanted]
+    bound = dict(zip(names, args, strict=False))
+    misuse = [Problem("", f"takes {len(names)} values ({', '.join(names)}), not {len(args)}")] if len(args) > len(names) else []
+    misuse += [unknown(name, names) for name in given if name not in names]
+    misuse += [Problem(name, "given twice; give it once, by name") for name in given if name in bound]
+    bound |= {name: value for name, value in given.items() if name in names}
+    for f in wanted:
+        if f.name not in bound and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            misuse.append(Problem(f.name, "required"))
+            bound[f.name] = dataclasses.MISSING
+    return bound, misuse
+
+
+@dataclass(frozen=True, slots=True)
+class Declared(metaclass=_KeepsMisuse):
+    """Base of every value an author constructs. Wrong values exist, but `@task` refuses them with all their problems."""
+
+    misuse: tuple[Problem, ...] = field(default=(), init=False, repr=False, compare=False)
+
+    def problems(self) -> Iterator[Problem]:
+        missing = {p.field for p in self.misuse if p.what == "required"}
+        yield from self.misuse
+        yield from (p for p in self.mistakes() if p.field not in missing)
+
+    def mistakes(self) -> Iterable[Problem]:
+        """What is wrong with the values themselves."""
+        return ()
+
+
+def whole(name: str, value: object, *, least: int, most: int) -> Iterator[Problem]:
+    """An integer within bounds; True and 3.0 are not integers."""
+    if type(value) is not int:
+        yield Problem(name, f"must be an integer, not {value!r}")
+    elif not least <= value <= most:
+        yield Problem(name, f"must be {_range(least, most)}, not {value}")
+
+
+def _range(least: int, most: int) -> str:
+    return f"at least {least}" if most >= JAVA_INT else f"from {least} to {most}"
+
+
+JAVA_INT = 2**31 - 1
+"""Conductor keeps most numbers of a TaskDef in a Java int and answers 500 beyond it."""
+
+
+def bounded(name: str, value: object, *, least: int) -> Iterator[Problem]:
+    """As `whole`, up to what Conductor can store."""
+    if type(value) is int and value > JAVA_INT:
+        yield Problem(name, f"must be at most {JAVA_INT} (Conductor stores no more), not {value}")
+    else:
+        yield from whole(name, value, least=least, most=JAVA_INT)

@@ -1,0 +1,82 @@
+"""Closed JSON Schemas. In: a Pydantic model and a mode. Out: a schema without references or titles, every object of it closed.
+
+A model's object has `additionalProperties: false`, whatever its configuration says; a map such as `dict[str, int]` says what its
+values are.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
+from pydantic_core import core_schema
+
+Json = dict[str, Any]
+
+_DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_ONE = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else", "contentSchema"})
+_MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_DROPPED = frozenset({"title", "discriminator", "$defs"})
+"""`discriminator` is OpenAPI's, and its mapping is made of references."""
+
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's own, corrected where what it says differs from what the model reads or writes."""
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Nothing to say: what cannot travel was refused before; a default without a JSON form is left out."""
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> Json:
+        """Decimals are written as text, also with an exponent."""
+        made = super().decimal_schema(schema)
+        if self.mode == "serialization":
+            return {**made, "pattern": _DECIMAL}
+        if "max_digits" in schema or "decimal_places" in schema:
+            return made
+        return {**made, "anyOf": [{**one, "pattern": _DECIMAL} if one.get("type") == "string" else one for one in made["anyOf"]]}
+
+    def ser_schema(self, schema: Any) -> Json | None:
+        """A serializer without a return annotation may write anything."""
+        if schema["type"] == "function-plain" and "return_schema" not in schema:
+            return {}
+        return super().ser_schema(schema)
+
+
+def of(model: type[BaseModel], mode: JsonSchemaMode) -> Json:
+    """The closed schema of what `model` reads (`validation`) or writes (`serialization`)."""
+    made = model.model_json_schema(by_alias=True, schema_generator=_Generator, mode=mode)
+    return _closed(made, made.get("$defs", {}))
+
+
+def closed_object(properties: Mapping[str, Json]) -> Json:
+    """An object with exactly these properties, all required."""
+    return {"type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False}
+
+
+def _closed(schema: Json, definitions: Mapping[str, Json]) -> Json:
+    if "$ref" in schema:
+        target = definitions[str(schema["$ref"]).rpartition("/")[2]]
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return _closed({**target, **beside}, definitions)
+    kept = {key: _part(key, value, definitions) for key, value in schema.items() if key not in _DROPPED and _is_json(value)}
+    if "properties" in kept or "patternProperties" in kept:
+        kept["additionalProperties"] = False
+    return kept
+
+
+def _part(key: str, value: Any, definitions: Mapping[str, Json]) -> Any:
+    """Only places where JSON Schema expects a schema are walked: a property may be called `title`, a default may hold `$ref`."""
+    if key in _ONE and isinstance(value, dict):
+        return _closed(cast("Json", value), definitions)
+    if key in _MANY:
+        return [_closed(one, definitions) for one in value]
+    if key in _NAMED:
+        return {name: _closed(one, definitions) for name, one in value.items()}
+    return value
+
+
+def _is_json(value: object) -> bool:
+    """Bounds and defaults may be infinite in Python; JSON has no word for that."""
+    return not isinstance(value, float) or math.isfinite(value)
