@@ -1,4 +1,4 @@
-"""A declaration as the spine wants it: what the author said comes in, an `attempt.port.Task` leaves."""
+"""A task declaration as the spine asks for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,17 +6,21 @@ from typing import Any
 
 from perago.attempt import port
 from perago.declare import checks
+from perago.declare.controls import PublishBudget
 from perago.declare.task import TaskDeclaration
 from perago.model import Listing
+from perago.protocol.budget import Budget, default_for
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTask:
+    """Implements `perago.attempt.port.Task`."""
+
     declaration: TaskDeclaration
 
     @property
     def read_only(self) -> bool:
-        return not self.declaration.publishes
+        return self.declaration.workspace is not None and self.declaration.workspace.read_only
 
     def accept(self, task_input: Mapping[str, Any]) -> port.Call:
         call = self.declaration.contract.parse_input(task_input)
@@ -37,3 +41,16 @@ class DeclaredTask:
     def check_after(self, listing: Listing) -> None:
         if self.declaration.workspace is not None:
             checks.enforce(self.declaration.workspace.post, listing, "post")
+
+
+def budget(declaration: TaskDeclaration) -> Budget:
+    """What the author observed and allows, or the default within the task's response timeout."""
+    declared: PublishBudget | None = declaration.controls.publish_budget
+    if declared is None or not declaration.publishes:
+        return default_for(declaration.controls.timeout.response_seconds)
+    return Budget(
+        publish_seconds=declared.lakefs_merge_timeout_seconds,
+        completion_seconds=declared.conductor_completion_timeout_seconds,
+        shutdown_grace_seconds=declared.worker_shutdown_grace_seconds,
+        heartbeat_seconds=declared.heartbeat_interval_seconds,
+    )

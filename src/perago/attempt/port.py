@@ -48,7 +48,10 @@ class Change(Protocol):
 
 
 class AttemptWorkspace(Protocol):
-    """Where the body works. Called in the order of the methods; `close` always, and after whatever failed."""
+    """Where the body works. Called in the order of the methods; `close` always, and after whatever failed.
+
+    Emits its own events for what it downloads, compares, uploads and removes.
+    """
 
     @property
     def needs_branch_before_body(self) -> bool:

@@ -69,12 +69,9 @@ def _transaction(execution: Execution, target: WorkspaceRef, params: object, cle
     if task.read_only:
         return outcome.completed(target, result)
     require_current(execution)
-    with effects.of(Phase.DIFF, "diff"):
-        change = workspace.changed()
-    if not change.is_empty:
+    if not workspace.changed().is_empty:
         staged = staged or cleanup.enter_context(stage.branch())
-        with effects.of(Phase.STAGE, "fill staging branch"):
-            workspace.fill(staged.branch)
+        workspace.fill(staged.branch)
         staged = stage.commit(staged)
     publication = publish.Publication(
         execution.lake, effects, stage, lambda: require_current(execution), execution.budget.publish_seconds
@@ -109,11 +106,10 @@ def _input_commit(execution: Execution, target: WorkspaceRef) -> Commit:
 def _opened(execution: Execution, target: WorkspaceRef) -> Generator[port.AttemptWorkspace]:
     workspace = execution.workspaces(target)
     try:
-        with execution.effects.of(Phase.DOWNLOAD, "open workspace"):
-            workspace.open()
+        workspace.open()
         yield workspace
     finally:
-        execution.effects.clean_up("remove workspace", workspace.close, "failed to clean local workspace")
+        execution.effects.clean_up("close workspace", workspace.close, "failed to clean local workspace")
 
 
 def _body(execution: Execution, argument: object, params: object) -> Mapping[str, Any]:
