@@ -1,0 +1,218 @@
+"""File contents that this host already has, shared by all executors and tasks, within a size bound.
+
+An entry's name is its content (MD5 and size) and it never changes after it was renamed into place. Nobody but this module opens
+one for writing: bodies get copies. Each entry carries a fixed modification time, made from the boot id: whoever writes to one
+moves that time, and a power failure changes the boot id, so an entry that may be damaged is hashed before it is used again.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+import threading
+import time
+import uuid
+from collections.abc import Generator
+from pathlib import Path
+
+from perago.workspace import copying, eviction
+
+DEFAULT_LIMIT = 10 << 30
+_USE_STEP_NS = 3600 * 10**9
+"""Last use is kept to the hour: one more system call per file and attempt would buy nothing."""
+_REPORT_BYTES = 64 << 20
+
+
+class Cache:
+    """All methods are safe between threads and processes. A fault of the cache itself never fails an attempt: it just misses."""
+
+    def __init__(self, root: Path, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._root = str(root)
+        self._stamp_ns = _boot_stamp_ns()
+        self._lock = threading.Lock()
+        self._unreported = 0
+        self._usable = limit > 0 and _own_directory(root)
+
+    @property
+    def is_on(self) -> bool:
+        return self._usable
+
+    @property
+    def root(self) -> Path:
+        return Path(self._root)
+
+    def restore(self, md5: str, size: int, target: str, mode: int = copying.FILE_MODE) -> os.stat_result | None:
+        """A copy of the content in the new file `target`, or None if the cache does not have it (any more)."""
+        if not self._usable:
+            return None
+        name = self._entry(md5, size)
+        try:
+            source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            if not self._is_sound(source, md5, size):
+                eviction.unlink(name)
+                return None
+            return copying.copy(source, size, target, mode)
+        except OSError:
+            return None
+        finally:
+            os.close(source)
+
+    def insert(self, source: str, md5: str, size: int, *, verify: bool = False) -> None:
+        """Keep the content of a file whose MD5 and size the caller knows. `verify` where somebody might still write to it."""
+        if not self._usable or eviction.cost(size) > self._limit:
+            return
+        name = self._entry(md5, size)
+        try:
+            if not _exists(name):
+                self._place(source, name, size, md5 if verify else None)
+                self.count(size)
+        except OSError:
+            self._usable = _own_directory(Path(self._root)) and not _is_full(self._root)
+
+    def holds(self, md5: str, size: int) -> bool:
+        return self._usable and _exists(self._entry(md5, size))
+
+    def flush(self) -> None:
+        """Book what this process added; trims if the cache has outgrown its limit."""
+        self._report(0, 1)
+
+    def trim(self) -> None:
+        """Throw out what was not used for longest until the limit is kept, and what crashed writers left behind."""
+        with contextlib.suppress(OSError), self._usage_file() as usage:
+            _write_number(usage, eviction.evict(self._root, self._limit))
+
+    def _is_sound(self, source: int, md5: str, size: int) -> bool:
+        status = os.fstat(source)
+        if status.st_size != size or not stat.S_ISREG(status.st_mode):
+            return False
+        now = time.time_ns()
+        if status.st_mtime_ns != self._stamp_ns:
+            if _digest(source) != md5:
+                return False
+        elif now - status.st_atime_ns < _USE_STEP_NS:
+            return True
+        with contextlib.suppress(OSError):
+            os.utime(source, ns=(now, self._stamp_ns))
+        return True
+
+    def _place(self, source: str, name: str, size: int, md5: str | None) -> None:
+        temporary = f"{self._root}/new/{uuid.uuid4().hex}"
+        reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            written = copying.copy(reader, size, temporary, 0o600)
+        finally:
+            os.close(reader)
+        try:
+            _require_same(temporary, written, size, md5)
+            os.utime(temporary, ns=(time.time_ns(), self._stamp_ns))
+            _rename(temporary, name)
+        except BaseException:
+            eviction.unlink(temporary)
+            raise
+
+    def _entry(self, md5: str, size: int) -> str:
+        return f"{self._root}/objects/{md5[:2]}/{md5}-{size}"
+
+    def count(self, size: int) -> None:
+        """A file of that size is new in the cache's directory."""
+        self._report(eviction.cost(size), min(_REPORT_BYTES, self._limit // 8))
+
+    def _report(self, cost: int, threshold: int) -> None:
+        with self._lock:
+            self._unreported += cost
+            if not self._usable or self._unreported < threshold:
+                return
+            added, self._unreported = self._unreported, 0
+        with contextlib.suppress(OSError):
+            self._book(added)
+
+    def _book(self, added: int) -> None:
+        """The running total is an estimate that a crash may leave wrong; each trim counts anew."""
+        with self._usage_file() as usage:
+            total = _read_number(usage) + added
+            if total > self._limit:
+                total = eviction.evict(self._root, self._limit)
+            _write_number(usage, total)
+
+    @contextlib.contextmanager
+    def _usage_file(self) -> Generator[int]:
+        descriptor = os.open(f"{self._root}/usage", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _own_directory(root: Path) -> bool:
+    """Ours alone: whoever else could write there could put wrong bytes into every later workspace."""
+    try:
+        for directory in (root, root / "objects", root / "listings", root / "new"):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = root.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _is_full(root: str) -> bool:
+    free = os.statvfs(root)
+    return free.f_bavail == 0 or (free.f_files > 0 and free.f_favail == 0)
+
+
+def _boot_stamp_ns() -> int:
+    """Whole even seconds between 2001 and 2009: no file system rounds them, and no clock of today writes them by itself."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    except OSError:
+        boot = b""
+    offset = int.from_bytes(hashlib.sha256(boot).digest()[:4], "big") % (1 << 28)
+    return (1_000_000_000 + offset // 2 * 2) * 10**9
+
+
+def _digest(source: int) -> str:
+    checksum = hashlib.md5(usedforsecurity=False)
+    while block := os.read(source, copying.BLOCK):
+        checksum.update(block)
+    os.lseek(source, 0, os.SEEK_SET)
+    return checksum.hexdigest()
+
+
+def _require_same(path: str, written: os.stat_result, size: int, md5: str | None) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if written.st_size != size or (md5 and _digest(descriptor) != md5):
+            raise OSError(f"{path} is not the copy it should be: its source changed meanwhile")
+    finally:
+        os.close(descriptor)
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _rename(source: str, target: str) -> None:
+    try:
+        os.rename(source, target)  # noqa: PTH104
+    except FileNotFoundError:
+        Path(target).parent.mkdir(mode=0o700, exist_ok=True)
+        os.rename(source, target)  # noqa: PTH104
+
+
+def _read_number(descriptor: int) -> int:
+    text = os.pread(descriptor, 32, 0).strip()
+    return int(text) if text.isdigit() else 0
+
+
+def _write_number(descriptor: int, number: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, b"%d" % number, 0)

@@ -1,0 +1,219 @@
+"""A commit and a prefix in; files in an empty directory and their manifest out.
+
+Pages are listed while transfers already run. What the cache has is copied from there, everything else takes one request.
+"""
+
+import errno
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perago import events
+from perago.errors import LakeCorrupt, WorkspaceError
+from perago.lake import port
+from perago.model import CommitId, FilePath, ObjectInfo, ObjectPath, Repository
+from perago.workspace import cache, copying, crew, listings, names, options, probes, progress, sync, tree
+
+INLINE = 1 << 20
+"""Cached files up to here are copied by the listing thread itself: for small files threads only fight over the interpreter."""
+HEAVY = 8 << 20
+AHEAD = 3 * port.PAGE
+"""Objects listed but not fetched yet; bounds memory however large the workspace is."""
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_CORRUPT_TRIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    repository: Repository
+    commit: CommitId
+    prefix: str
+    """As `names.listing_prefix` made it."""
+
+
+def is_md5(checksum: str) -> bool:
+    return _MD5.fullmatch(checksum) is not None
+
+
+def download(
+    lake: port.Lake, source: Source, work: Path, store: cache.Cache, limits: options.Options, emit: events.Emit = events.ignore
+) -> sync.Manifest:
+    """`work` is an empty directory that nobody else looks at before this returns. On an error its content means nothing."""
+    job = _Download(lake, source, str(work), store, emit)
+    with crew.Crew(job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download") as hands:
+        for page in job.pages():
+            for file in page:
+                if not job.copy_small(file):
+                    hands.put(file, heavy=file.size > HEAVY)
+            hands.wait_below(AHEAD, job.meter.tick)
+        hands.wait_below(1, job.meter.tick)
+    return job.finish()
+
+
+class _Download:
+    def __init__(self, lake: port.Lake, source: Source, work: str, store: cache.Cache, emit: events.Emit) -> None:
+        self._lake = lake
+        self._source = source
+        self._work = work
+        self._cache = store
+        self._listings = listings.Listings(store)
+        self._key = listings.key(source.repository, source.commit, source.prefix)
+        self._is_listed = False
+        self._checksums: dict[FilePath, tuple[str, str]] = {}
+        """Of objects whose checksum is no MD5: that checksum, and the key under which our own MD5 is remembered."""
+        self._entries: dict[FilePath, sync.Entry] = {}
+        self.meter = progress.Meter(events.Phase.DOWNLOAD, emit)
+        self._reads = progress.Meter(events.Phase.DOWNLOAD, events.ignore)
+
+    # what there is to fetch
+
+    def pages(self) -> Iterator[list[listings.Known]]:
+        folds = probes.folds_names(self._work)
+        collisions = names.Collisions(folds=folds)
+        for page in self._known_pages() or self._listed_pages():
+            for file in page:
+                for directory in collisions.add(file.path):
+                    self._make_directory(directory)
+            yield page
+
+    def _known_pages(self) -> Iterator[list[listings.Known]] | None:
+        return self._listings.load(self._key)
+
+    def _listed_pages(self) -> Iterator[list[listings.Known]]:
+        self._is_listed = True
+        presign = self._lake.capabilities().presign_read
+        after: ObjectPath | None = None
+        while True:
+            page = self._lake.objects(self._source.repository, self._source.commit, self._source.prefix, after, presign=presign)
+            self.meter.add(requests=1)
+            yield [known for info in page.objects if (known := self._known(info)) is not None]
+            after = page.after
+            if after is None:
+                return
+
+    def _known(self, info: ObjectInfo) -> listings.Known | None:
+        path = names.to_local(self._source.prefix, info)
+        if path is None:
+            return None
+        md5 = info.checksum if is_md5(info.checksum) else self._remembered(path, info)
+        content_type, metadata = sys.intern(info.content_type), info.metadata or sync.NO_METADATA
+        return listings.Known(path, info.size, md5, info.checksum, content_type, metadata, info.presigned_url)
+
+    def _remembered(self, path: FilePath, info: ObjectInfo) -> str | None:
+        """The MD5 that this very object had when it was read before, at whatever commit."""
+        alias = listings.key(self._source.repository, f"{info.checksum}-{info.size}-{info.mtime}", info.path)
+        self._checksums[path] = (info.checksum, alias)
+        pages = self._listings.load(alias)
+        return next((file.md5 for page in pages for file in page), None) if pages else None
+
+    def _make_directory(self, directory: str) -> None:
+        try:
+            os.mkdir(f"{self._work}/{directory}")  # noqa: PTH102 (strings throughout: see copying)
+        except OSError as fault:
+            raise _unwritable(directory, fault) from fault
+
+    # one file
+
+    def copy_small(self, file: listings.Known) -> bool:
+        return file.size <= INLINE and self._copy(file)
+
+    def fetch(self, file: listings.Known) -> None:
+        if file.size <= INLINE or not self._copy(file):
+            self._read(file)
+
+    def _copy(self, file: listings.Known) -> bool:
+        if file.md5 is None:
+            return False
+        mode = copying.PROGRAM_MODE if sync.is_executable(file.metadata) else copying.FILE_MODE
+        status = self._cache.restore(file.md5, file.size, f"{self._work}/{file.path}", mode)
+        if status is None:
+            return False
+        self._record(file, file.md5, status)
+        return True
+
+    def _read(self, file: listings.Known) -> None:
+        target = f"{self._work}/{file.path}"
+        info = ObjectInfo(
+            ObjectPath(self._source.prefix + file.path),
+            file.size,
+            file.checksum,
+            file.content_type,
+            file.metadata,
+            presigned_url=file.presigned_url,
+        )
+        try:
+            md5 = self._read_verified(info, Path(target))
+            self._cache.insert(target, md5, file.size)
+            self._record(file, md5, _with_mode(target, file.metadata))
+        except OSError as fault:
+            raise _unwritable(file.path, fault) from fault
+
+    def _read_verified(self, info: ObjectInfo, target: Path) -> str:
+        """Bytes that were spoilt on their way deserve a second request; more than that is a fault to report."""
+        for _ in range(_CORRUPT_TRIES - 1):
+            try:
+                return self._request(info, target)
+            except LakeCorrupt:
+                continue
+        return self._request(info, target)
+
+    def _request(self, info: ObjectInfo, target: Path) -> str:
+        self._reads.add(files=1, size=info.size)
+        self.meter.add(requests=1)
+        return self._lake.read(self._source.repository, self._source.commit, info, target)
+
+    def _record(self, file: listings.Known, md5: str, status: os.stat_result) -> None:
+        local = tree.file_stat(status)
+        self._entries[file.path] = sync.Entry(file.size, md5, local, local.executable, file.content_type, file.metadata)
+        self.meter.add(1, file.size)
+
+    # all files
+
+    def finish(self) -> sync.Manifest:
+        self._cache.flush()
+        if self._is_listed and self._cache.is_on:
+            self._remember()
+        manifest = self._settled()
+        self.meter.done(
+            "download", f"{self._reads.files} files and {self._reads.bytes} bytes read from lakeFS, the rest from the cache"
+        )
+        return manifest
+
+    def _remember(self) -> None:
+        for path, (_, alias) in self._checksums.items():
+            self._listings.save(alias, [self._as_known(path)])
+        self._listings.save(self._key, (self._as_known(path) for path in sorted(self._entries)))
+
+    def _as_known(self, path: FilePath) -> listings.Known:
+        entry = self._entries[path]
+        checksum = self._checksums[path][0] if path in self._checksums else entry.md5 or ""
+        return listings.Known(path, entry.size, entry.md5, checksum, entry.content_type, entry.metadata)
+
+    def _settled(self) -> sync.Manifest:
+        """Stat data as young as the file system's clock cannot tell a later write from ours, so it is not kept."""
+        newest = max((entry.stat.ctime_ns for entry in self._entries.values() if entry.stat), default=0)
+        now = probes.settle(self._work, newest)
+        if newest >= now:
+            for path, entry in self._entries.items():
+                if entry.stat and entry.stat.ctime_ns >= now:
+                    self._entries[path] = entry._replace(stat=None)
+        return self._entries
+
+
+def _with_mode(target: str, metadata: Mapping[str, str]) -> os.stat_result:
+    """Executable for those who may read it, as the umask left that."""
+    status = os.stat(target)  # noqa: PTH116
+    if not sync.is_executable(metadata):
+        return status
+    os.chmod(target, stat.S_IMODE(status.st_mode) | (status.st_mode & 0o444) >> 2)  # noqa: PTH101
+    return os.stat(target)  # noqa: PTH116
+
+
+def _unwritable(path: str, fault: OSError) -> WorkspaceError:
+    if fault.errno == errno.ENAMETOOLONG:
+        return WorkspaceError(f"object {path!r} cannot be a local file: its name is too long for this file system")
+    return WorkspaceError(f"cannot write {path!r} into the workspace: {fault.strerror}")

@@ -1,0 +1,44 @@
+"""Counts of files, bytes and requests on their way, made into events not more often than people and logs can use."""
+
+import threading
+import time
+
+from perago import events
+
+_STEP_SECONDS = 0.25
+
+
+class Meter:
+    """`add` may be called from any thread; events leave from the one that calls `tick`. What a listener raises ends the work."""
+
+    def __init__(
+        self, phase: events.Phase, emit: events.Emit, total_files: int | None = None, total_bytes: int | None = None
+    ) -> None:
+        self._phase = phase
+        self._emit = emit
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._next = self._started
+        self.total_files = total_files
+        self.total_bytes = total_bytes
+        self.files = 0
+        self.bytes = 0
+        self.requests = 0
+
+    def add(self, files: int = 0, size: int = 0, requests: int = 0) -> None:
+        with self._lock:
+            self.files += files
+            self.bytes += size
+            self.requests += requests
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _STEP_SECONDS
+        self._emit(events.Progress(self._phase, self.files, self.bytes, self.total_files, self.total_bytes))
+
+    def done(self, action: str, detail: str = "") -> None:
+        self._emit(
+            events.Done(self._phase, action, time.monotonic() - self._started, self.files, self.bytes, self.requests, detail)
+        )
