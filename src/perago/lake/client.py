@@ -187,7 +187,7 @@ class LakeFS:
     def _upload(self, place: _Place, file: transfer.Upload, content_type: str, metadata: Mapping[str, str]) -> ObjectInfo:
         """Through lakeFS; metadata that no header can carry follows in a request of its own."""
         headers = f"{labels.headers(place.what, content_type, metadata)}Content-Length: {file.size}\r\n"
-        small = file.small()
+        small = file.content() if file.size <= transfer.SMALL else None
         target = f"{API}{place.branch}/objects?path={place.path}"
         timeout = self._timeouts.transfer(file.size)
         request = Request("write", place.what, "POST", target, timeout, headers, small or b"", write=True)

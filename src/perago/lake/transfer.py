@@ -53,9 +53,9 @@ class Upload:
     def md5(self) -> str:
         return self._md5.hexdigest()
 
-    def small(self) -> bytes | None:
-        """The whole content, if it is small; it is then not to be sent by `send`."""
-        return b"".join(bytes(part) for part in self._parts()) if self.size <= SMALL else None
+    def content(self) -> bytes:
+        """All of it at once, for small files."""
+        return b"".join(bytes(part) for part in self._parts())
 
     def send(self, connection: wire.Connection, deadline: wire.Deadline) -> None:
         for part in self._parts():

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from perago.errors import LakeConflict, LakeCorrupt, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable, WorkspaceError
-from perago.lake import names
+from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
+from perago.lake import labels, names, transfer, wire
 from perago.lake.decode import DEFAULT_CONTENT_TYPE
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
@@ -54,6 +54,7 @@ class MemoryLake:
         self._clock = clock or itertools.count(1).__next__
         self._repositories: dict[Repository, repositories.Store] = {}
         self._blobs: dict[str, bytes] = {}
+        self._uploads = itertools.count(1)
         self._lock = threading.RLock()
 
     # what tests and authors use beside the port
@@ -82,8 +83,9 @@ class MemoryLake:
             staged = self._writable(repository, branch, f"write {path!r}").staged
             names.path(path)
             checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
-            labels = tuple(sorted((metadata or {}).items()))
-            entry = trees.Entry(len(data), checksum, content_type or DEFAULT_CONTENT_TYPE, labels, self._clock())
+            kind = content_type or DEFAULT_CONTENT_TYPE
+            described = tuple(sorted((metadata or {}).items()))
+            entry = trees.Entry(len(data), checksum, kind, described, self._clock(), next(self._uploads))
             self._blobs[checksum] = data
             staged[path] = entry
             return entry.info(path)
@@ -190,11 +192,11 @@ class MemoryLake:
         timeout: float,  # noqa: ARG002  memory answers at once; a gate plays the time
     ) -> CommitId:
         self._enter("merge")
-        labels = {**metadata, ".lakefs.merge.strategy": "default"}
+        marked = {**metadata, ".lakefs.merge.strategy": "default"}
 
         def squash(store: repositories.Store, record: Record) -> Record:
             tree = store.merged(store.branch(source).record.head, record.head)
-            return store.record(store.add_commit((record.head,), tree, message, labels, self._clock()).id)
+            return store.record(store.add_commit((record.head,), tree, message, marked, self._clock()).id)
 
         with self._lock:
             store = self._store(repository)
@@ -232,17 +234,10 @@ class MemoryLake:
 
     def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
         self._enter("read")
-        entry = self._entry(repository, ref, info.path)
-        data = self._blobs[entry.checksum]
+        data = memoryview(self._blobs[self._entry(repository, ref, info.path).checksum])
         self.gate("read", Step.AFTER)
-        if (entry.size, entry.checksum) != (info.size, info.checksum):
-            raise LakeCorrupt(f"read {info.path!r} of {repository}@{ref}: {entry.size} bytes, {info.size} were announced")
-        try:
-            with into.open("xb") as file:
-                file.write(data)
-        except OSError as error:
-            raise WorkspaceError(f"cannot write {into}: {error.strerror}") from error
-        return entry.checksum
+        receive = transfer.save(f"read {info.path!r} of {repository}@{ref}", info, into)
+        return receive(wire.Head(200, {}, len(data)), [data])
 
     def write(
         self,
@@ -255,10 +250,9 @@ class MemoryLake:
         metadata: Mapping[str, str],
     ) -> ObjectInfo:
         self._enter("write")
-        try:
-            data = source.read_bytes()
-        except OSError as error:
-            raise WorkspaceError(f"cannot read {source}: {error.strerror}") from error
+        labels.headers(f"write {path!r} to {repository}/{branch}", content_type, metadata)
+        with transfer.upload(source) as file:
+            data = file.content()
         info = self.put(repository, branch, path, data, content_type=content_type, metadata=metadata)
         self.gate("write", Step.AFTER)
         return info

@@ -14,13 +14,14 @@ _RING = 1 << 256
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What makes an object the same object to lakeFS. The time of writing is kept, but is no part of it."""
+    """What makes an object the same object to lakeFS; when it was written, and which upload it came by, is no part of that."""
 
     size: int
     checksum: str
     content_type: str
     metadata: tuple[tuple[str, str], ...]
     mtime: int = field(default=0, compare=False)
+    upload: int = field(default=0, compare=False)
 
     def info(self, path: ObjectPath) -> ObjectInfo:
         return ObjectInfo(path, self.size, self.checksum, self.content_type, dict(self.metadata), self.mtime)
@@ -89,7 +90,8 @@ def merge(base: Tree, source: Tree, target: Tree) -> Tree:
 
 
 def _hash(path: ObjectPath, entry: Entry) -> int:
-    identity = repr((path, entry.size, entry.checksum, entry.content_type, entry.metadata))
+    """The upload counts: in lakeFS equal ids mean equal content, but the same content uploaded twice has two ids."""
+    identity = repr((path, entry.size, entry.checksum, entry.content_type, entry.metadata, entry.upload))
     return int.from_bytes(hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest())
 
 

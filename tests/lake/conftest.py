@@ -1,0 +1,20 @@
+"""`site` runs a test on the fake and on a real lakeFS; `real` on the real one alone."""
+
+from collections.abc import Callable, Generator
+
+import pytest
+from tests.lake.arrange import MemorySite, RealSite, Site
+
+from perago.dev.stack import Endpoints
+
+
+@pytest.fixture
+def real(stack: Endpoints, fresh_name: Callable[[], str]) -> Generator[RealSite]:
+    site = RealSite(stack, fresh_name())
+    yield site
+    site.close()
+
+
+@pytest.fixture(params=["memory", "lakefs"])
+def site(request: pytest.FixtureRequest) -> Site:
+    return MemorySite() if request.param == "memory" else request.getfixturevalue("real")
