@@ -62,6 +62,14 @@ def test_a_lease_extension_keeps_the_task_with_its_worker(arranged: Arranged) ->
     assert arranged.conductor.poll(task_type, nonce(), wait_seconds=0.3) is None
 
 
+def test_an_extension_by_a_worker_of_before_leaves_the_task_with_its_worker(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.extend_lease(replace(attempt, worker_id=nonce()))
+    assert completion.is_current(attempt, arranged.conductor.task(attempt.task_id))
+
+
 def test_a_completion_is_taken_and_read_back_as_it_was_sent(arranged: Arranged) -> None:
     task_type = arranged.task_type()
     workflow_id = arranged.start(task_type)

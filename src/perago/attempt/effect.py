@@ -17,7 +17,8 @@ class Effects:
 
     @contextlib.contextmanager
     def of(self, phase: events.Phase, action: str, if_failed: str = "") -> Generator[None]:
-        """`if_failed` is what the event adds when it went wrong."""
+        """`if_failed` is what the event adds when it went wrong. Says that it began, too: what dies in it says nothing more."""
+        self.emit(events.Progress(phase, note=action))
         started = self.clock()
         try:
             yield

@@ -107,7 +107,12 @@ class FakeConductor:
         del timeout
         output = outcome.output if outcome.status is TaskStatus.COMPLETED else None
         reason = None if outcome.reason is None else outcome.reason[:REASON_LENGTH]
-        self._update(attempt, lambda row: replace(row, status=outcome.status.value, output=output or {}, reason=reason))
+        self._update(
+            attempt,
+            lambda row: replace(
+                row, status=outcome.status.value, output=output or {}, reason=reason, worker_id=attempt.worker_id
+            ),
+        )
         self.log(attempt.task_id, outcome.log)
 
     def hand_back(self, attempt: Attempt) -> None:
@@ -182,7 +187,7 @@ class FakeConductor:
             return False
         self.between()
         with self._changed:
-            changed = change(replace(row, worker_id=attempt.worker_id))
+            changed = change(row)
             if changed.status in {"IN_PROGRESS", "SCHEDULED"}:
                 self.tasks[row.task_id] = changed
             else:
