@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perago.cli import main
+
 Result = subprocess.CompletedProcess[str]
 Perago = Callable[..., Result]
 
@@ -71,5 +73,27 @@ def perago(project: Path) -> Perago:
             check=False,
             stdin=subprocess.DEVNULL,
         )
+
+    return run
+
+
+@pytest.fixture
+def inside(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Perago:
+    """The same command in this process, where only its words and its exit code matter."""
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    for name in [name for name in os.environ if name.startswith(("CONDUCTOR_", "LAKECTL_", "PERAGO_"))]:
+        monkeypatch.delenv(name)
+
+    def run(*args: str | Path) -> Result:
+        monkeypatch.setattr(sys, "argv", ["perago", *map(str, args)])
+        before = set(sys.modules)
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        for name in set(sys.modules) - before:
+            if str(project) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+        out, err = capsys.readouterr()
+        return Result(args, ended.value.code or 0, out, err)
 
     return run

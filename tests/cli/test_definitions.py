@@ -58,12 +58,17 @@ def test_updated_names_each_field_down_to_the_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("concurrentExecLimit", 4), ("rateLimitPerFrequency", 9), ("description", "old"), ("inputTemplate", {"a": 1})],
+    ("field", "value", "after"),
+    [
+        ("concurrentExecLimit", 4, None),
+        ("rateLimitPerFrequency", 9, 0),
+        ("description", "old", None),
+        ("inputTemplate", {"a": 1}, None),
+    ],
 )
-def test_a_field_that_is_no_longer_declared_is_a_change(field: str, value: object) -> None:
+def test_a_field_that_is_no_longer_declared_is_a_change(field: str, value: object, after: object) -> None:
     held = {**WANTED, field: value, "createTime": 7, "backoffScaleFactor": 1}
-    assert definitions.differences(held, WANTED) == (FieldChange(field, value, None),)
+    assert definitions.differences(held, WANTED) == (FieldChange(field, value, after),)
 
 
 def test_bookkeeping_and_defaults_of_the_server_are_no_change() -> None:

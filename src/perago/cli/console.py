@@ -42,19 +42,19 @@ def write_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def pairs(title: str, rows: Sequence[tuple[str, str]]) -> None:
+def pairs(title: str, rows: Sequence[tuple[str, str | Text]]) -> None:
     """Names and values: an aligned block under a title on a terminal, `name: value` lines when piped."""
     console = stdout()
     if not console.is_terminal:
         for name, value in rows:
-            console.print(Text(f"{name}: {printable(value)}"))
+            console.print(Text.assemble(f"{name}: ", _shown(value)))
         return
     console.print(Text(title, style="bold"))
     block = Table.grid(padding=(0, 2, 0, 0))
     block.add_column(style="cyan", no_wrap=True)
     block.add_column(overflow="fold")
     for name, value in rows:
-        block.add_row(f"  {name}", Text(printable(value)))
+        block.add_row(f"  {name}", _shown(value))
     console.print(block)
 
 
@@ -89,6 +89,10 @@ def _labelled(label: str, style: str, message: str) -> None:
     console.print(Text.assemble((f"{label}:", style), f" {printable(first)}"))
     for line in more:
         console.print(Text(printable(line)))
+
+
+def _shown(value: str | Text) -> Text:
+    return value if isinstance(value, Text) else Text(printable(value))
 
 
 def _visible(char: str) -> str:

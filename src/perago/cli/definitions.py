@@ -6,19 +6,11 @@ from enum import StrEnum
 from typing import Any, TypeGuard
 
 from perago.conductor import port
+from perago.declare import taskdef
 from perago.errors import ConductorRejected
 from perago.model import TaskType
 
 Definition = Mapping[str, Any]
-
-_ABSENT_AS_SERVED: Mapping[str, tuple[object, ...]] = {
-    "description": (None, ""),
-    "concurrentExecLimit": (None, 0),
-    "rateLimitPerFrequency": (None, 0),
-    "rateLimitFrequencyInSeconds": (None, 1),
-    "inputTemplate": (None, {}),
-}
-"""Fields a TaskDef may leave out, and what Conductor serves for them then. An update puts them back to that."""
 
 
 class Verdict(StrEnum):
@@ -59,13 +51,12 @@ def register(conductor: port.Conductor, wanted: Definition) -> Registration:
 
 
 def differences(held: Definition, wanted: Definition) -> tuple[FieldChange, ...]:
-    """What an update would change. Conductor's own bookkeeping fields do not count."""
-    dropped = (
-        FieldChange(name, held.get(name), None)
-        for name, unset in _ABSENT_AS_SERVED.items()
-        if name not in wanted and held.get(name) not in unset
-    )
-    return (*(change for name in wanted for change in _compare(name, held.get(name), wanted[name])), *dropped)
+    """What an update would change, down to the fields of a schema. Conductor's own bookkeeping does not count."""
+    found = taskdef.differences(wanted, held)
+    if template := held.get("inputTemplate"):
+        # No task declares one; left in place it would slip values into the input behind the contract's back.
+        found = {**found, "inputTemplate": (template, None)}
+    return tuple(change for name, (before, after) in found.items() for change in _compare(name, before, after))
 
 
 def _compare(path: str, before: object, after: object) -> Iterator[FieldChange]:

@@ -12,7 +12,6 @@ from perago.errors import PeragoError
 app = typer.Typer(
     name="perago",
     help="Typed Python tasks for Conductor that publish to lakeFS in a fenced transaction.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -42,11 +41,24 @@ def perago(
 
 
 def main() -> None:
-    """What a person did wrong is one line and exit code 1; a traceback means a defect of Perago."""
+    """What a person did wrong is one line, exit code 1 or, for the command line itself, 2; a traceback is a defect of Perago."""
     try:
-        app()
+        code = app(sys.argv[1:] or ["--help"], prog_name="perago", standalone_mode=False)
     except PeragoError as error:
-        from perago.cli import console  # noqa: PLC0415 - rich is only loaded when there is something to say
+        code = _refuse(str(error), 1)
+    except typer.TyperException as error:
+        code = _refuse(_usage_error(error), 2)
+    sys.exit(code)
 
-        console.error(str(error))
-        sys.exit(1)
+
+def _refuse(message: str, code: int) -> int:
+    from perago.cli import console  # noqa: PLC0415 - rich is only loaded when there is something to say
+
+    console.error(message)
+    return code
+
+
+def _usage_error(error: typer.TyperException) -> str:
+    message = " ".join(error.format_message().split()).rstrip(".")
+    command = getattr(getattr(error, "ctx", None), "command_path", "perago")
+    return f"{message[:1].lower()}{message[1:]} (see {command} --help)"

@@ -6,7 +6,7 @@ import typer
 
 Modules = Annotated[
     list[str],
-    typer.Argument(metavar="MODULE...", help="Dotted names, as for python -m; each declares one task.", show_default=False),
+    typer.Argument(metavar="MODULE", help="Dotted names, as for python -m; each declares one task.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
 
