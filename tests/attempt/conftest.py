@@ -1,0 +1,27 @@
+"""`bed`: every test that takes it runs on the in-memory lake and on a real lakeFS."""
+
+from collections.abc import Callable, Generator
+
+import pytest
+from tests.attempt.bed import Bed, Server, memory_bed
+
+from perago.dev.stack import Endpoints
+
+
+@pytest.fixture
+def server(stack: Endpoints) -> Generator[Server]:
+    made = Server(stack)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def real_bed(server: Server, fresh_name: Callable[[], str]) -> Generator[Bed]:
+    name = fresh_name()
+    yield server.bed(name)
+    server.remove(name)
+
+
+@pytest.fixture(params=["memory", "lakefs"])
+def bed(request: pytest.FixtureRequest) -> Bed:
+    return memory_bed() if request.param == "memory" else request.getfixturevalue("real_bed")
