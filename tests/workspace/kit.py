@@ -83,7 +83,8 @@ class ServerLab:
     def __init__(self, endpoints: Endpoints, name: str) -> None:
         self.endpoints = endpoints
         self.calls: Counter[str] = Counter()
-        self.lake: port.Lake = self.client()
+        self._client = self.client()
+        self.lake: port.Lake = self._client
         self.repository = Repository(name)
         self._http = urllib3.PoolManager(timeout=30, retries=False)
         body = {"name": name, "storage_namespace": f"local://{name}", "default_branch": MAIN}
@@ -121,9 +122,9 @@ class ServerLab:
         return CommitId(json.loads(self.request("POST", target, b'{"message": "made for a test"}'))["id"])
 
     def close(self) -> None:
-        self._http.clear()
-        self.client().close()
         self.request("DELETE", f"/repositories/{self.repository}?force=true")
+        self._http.clear()
+        self._client.close()
 
 
 def attempt(task_id: str = "3f0c5b1e-task") -> Attempt:

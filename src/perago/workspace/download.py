@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago import events
-from perago.errors import LakeCorrupt, WorkspaceError
+from perago.errors import WorkspaceError
 from perago.lake import port
 from perago.model import CommitId, FilePath, ObjectInfo, ObjectPath, Repository
 from perago.workspace import cache, copying, crew, listings, names, options, probes, progress, sync, tree
@@ -24,7 +24,6 @@ HEAVY = 8 << 20
 AHEAD = 3 * port.PAGE
 """Objects listed but not fetched yet; bounds memory however large the workspace is."""
 _MD5 = re.compile(r"[0-9a-f]{32}")
-_CORRUPT_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,7 @@ def download(
             for file in page:
                 if not job.copy_small(file):
                     hands.put(file, heavy=file.size > HEAVY)
+            job.meter.tick()
             hands.wait_below(AHEAD, job.meter.tick)
         hands.wait_below(1, job.meter.tick)
     return job.finish()
@@ -146,20 +146,11 @@ class _Download:
             presigned_url=file.presigned_url,
         )
         try:
-            md5 = self._read_verified(info, Path(target))
+            md5 = self._request(info, Path(target))
             self._cache.insert(target, md5, file.size)
             self._record(file, md5, _with_mode(target, file.metadata))
         except OSError as fault:
             raise _unwritable(file.path, fault) from fault
-
-    def _read_verified(self, info: ObjectInfo, target: Path) -> str:
-        """Bytes that were spoilt on their way deserve a second request; more than that is a fault to report."""
-        for _ in range(_CORRUPT_TRIES - 1):
-            try:
-                return self._request(info, target)
-            except LakeCorrupt:
-                continue
-        return self._request(info, target)
 
     def _request(self, info: ObjectInfo, target: Path) -> str:
         self._reads.add(files=1, size=info.size)

@@ -12,7 +12,7 @@ from perago.workspace import download, names, options, scratch, stage, sync, tre
 
 
 class LocalWorkspace:
-    """Driven by the attempt in this order: open, listing, argument, the body, listing, changed, fill, close."""
+    """Driven by the attempt in this order: open, listing, argument, the body, settle, listing, changed, fill, close."""
 
     needs_branch_before_body = False
 
@@ -51,9 +51,16 @@ class LocalWorkspace:
             return Listing(sorted(self._before))
         return self._scan().listing()
 
+    def attach(self, branch: BranchName) -> None:
+        """A local body writes files and no branch."""
+
     def argument(self) -> Path:
         self._body_may_have_run = True
         return self._made().work
+
+    def settle(self) -> None:
+        """Files need nothing done to them; from here on they are looked at anew."""
+        self._body_may_have_run = True
 
     def changed(self) -> sync.Change:
         """What the body changed. Raises for everything that must not be published, before anything is sent."""

@@ -50,7 +50,9 @@ class AttemptDirectory:
         self.work = path / WORK
         self._lock = lock
         self._lock_identity = _identity(os.fstat(lock))
-        self._work_identity = _identity(self.work.lstat())
+        # Held open, because a directory made in the place of a removed one gets its inode number otherwise.
+        self._work_handle = os.open(self.work, _DIRECTORY)
+        self._work_identity = _identity(os.fstat(self._work_handle))
         _lock_descriptors.add(lock)
 
     def verify(self) -> None:
@@ -76,6 +78,7 @@ class AttemptDirectory:
         left = _remove_owned(self.path)
         _lock_descriptors.discard(self._lock)
         os.close(self._lock)
+        os.close(self._work_handle)
         self._lock = -1
         return left
 

@@ -1,0 +1,166 @@
+"""How many requests each phase costs, exactly, on the fake and on a real lakeFS."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.workspace import kit
+
+from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath
+from perago.workspace import local, options
+
+STAGING = BranchName("staging")
+
+
+def files(count: int) -> dict[str, bytes]:
+    return {f"p/{n % 10}/{n:05}": b"%d" % n for n in range(count)}
+
+
+def requests(bench: kit.Bench, action: Callable[[], object]) -> Counter[str]:
+    bench.lab.lake.capabilities()
+    before = Counter(bench.lab.calls)
+    action()
+    return Counter(bench.lab.calls) - before - Counter({"capabilities": 1})
+
+
+def staged(bench: kit.Bench, workspace: local.LocalWorkspace, base: CommitId) -> Counter[str]:
+    workspace.changed()
+    bench.lab.lake.create_branch(bench.lab.repository, STAGING, base)
+    return requests(bench, lambda: workspace.fill(STAGING))
+
+
+def test_a_cold_download_lists_once_and_reads_each_object_once(bench: kit.Bench) -> None:
+    commit = bench.lab.commit(files(30))
+    workspace = bench.workspace(commit, "p")
+    assert requests(bench, workspace.open) == {"objects": 1, "read": 30}
+    workspace.close()
+
+
+def test_an_empty_prefix_costs_one_listing(bench: kit.Bench) -> None:
+    workspace = bench.workspace(bench.lab.commit({"other": b"1"}), "p")
+    assert requests(bench, workspace.open) == {"objects": 1}
+    workspace.close()
+
+
+def test_a_second_attempt_on_the_same_host_asks_nothing(bench: kit.Bench) -> None:
+    commit = bench.lab.commit(files(30))
+    with bench.opened(commit, "p"):
+        pass
+    again = bench.workspace(commit, "p")
+    assert requests(bench, again.open) == {}
+    assert len(again.listing().files) == 30
+    assert again.changed().is_empty
+    again.close()
+
+
+def test_the_next_task_reads_only_what_no_task_on_this_host_read_or_wrote(bench: kit.Bench) -> None:
+    base = bench.lab.commit(files(10))
+    with bench.opened(base, "p") as workspace:
+        kit.write(workspace.argument(), {"1/00001": b"edited", "new": b"made here"})
+        made = bench.publish(workspace, base)
+    following = bench.workspace(made, "p")
+    assert requests(bench, following.open) == {"objects": 1}
+    assert kit.read(following.argument())["new"] == b"made here"
+    following.close()
+
+
+def test_with_the_cache_off_every_attempt_reads(bench: kit.Bench) -> None:
+    settings = options.Options(bench.settings.root, cache_bytes=0)
+    commit = bench.lab.commit(files(5))
+    for _ in range(2):
+        workspace = bench.workspace(commit, "p", settings=settings)
+        assert requests(bench, workspace.open) == {"objects": 1, "read": 5}
+        workspace.close()
+
+
+def test_looking_for_changes_asks_nothing(bench: kit.Bench) -> None:
+    commit = bench.lab.commit(files(5))
+    with bench.opened(commit, "p") as workspace:
+        (workspace.argument() / "1/00001").touch()
+        assert requests(bench, workspace.changed) == {}
+        assert requests(bench, workspace.listing) == {}
+
+
+def test_one_changed_file_is_one_request(bench: kit.Bench) -> None:
+    commit = bench.lab.commit(files(20))
+    with bench.opened(commit, "p") as workspace:
+        kit.write(workspace.argument(), {"1/00001": b"edited"})
+        assert staged(bench, workspace, commit) == {"write": 1}
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, 1), (1000, 1), (1001, 2)])
+def test_deletes_go_in_bulk(memory_bench: kit.Bench, count: int, expected: int) -> None:
+    commit = memory_bench.lab.commit({**files(count), "p/keep": b"1"})
+    with memory_bench.opened(commit, "p") as workspace:
+        for path in kit.read(workspace.argument()).keys() - {"keep"}:
+            (workspace.argument() / path).unlink()
+        assert staged(memory_bench, workspace, commit) == {"delete_objects": expected}
+    assert sorted(memory_bench.objects(CommitId(STAGING))) == ["p/keep"]
+
+
+def test_pages_of_a_thousand(memory_bench: kit.Bench) -> None:
+    commit = memory_bench.lab.commit(files(2001))
+    workspace = memory_bench.workspace(commit, "p")
+    assert requests(memory_bench, workspace.open) == {"objects": 3, "read": 2001}
+    assert len(kit.read(workspace.argument())) == 2001
+    workspace.close()
+
+
+def test_one_of_two_thousand_on_a_real_server(server_bench: kit.Bench, tmp_path: Path) -> None:
+    """The whole of staging, branch and commit included, stays under ten requests."""
+    lab = server_bench.lab
+    empty = lab.commit({"p/seed": b"seed"})
+    with server_bench.opened(empty, "p") as workspace:
+        kit.write(workspace.argument(), {f"{n % 50}/{n}": b"%d" % n for n in range(2000)})
+        base = server_bench.publish(workspace, empty)
+    with server_bench.opened(base, "p") as workspace:
+        assert len(workspace.listing().files) == 2001
+        kit.write(workspace.argument(), {"7/7": b"edited"})
+        assert requests(server_bench, lambda: server_bench.publish(workspace, base)) == {
+            "create_branch": 1,
+            "write": 1,
+            "commit_branch": 1,
+            "delete_branch": 1,
+        }
+
+
+class Relabelled:
+    """A lake whose checksums are no MD5s, as multipart uploads leave them."""
+
+    def __init__(self, lab: kit.MemoryLab) -> None:
+        self._memory = lab.memory
+        self.lake = lab.memory
+        self._real = lab.memory.objects
+        self._read = lab.memory.read
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(self._memory, "objects", self.objects)
+        monkeypatch.setattr(self._memory, "read", self.read)
+
+    def objects(self, *arguments: object, **options: object) -> object:
+        page = self._real(*arguments, **options)  # pyright: ignore[reportArgumentType]
+        return replace(page, objects=[replace(info, checksum=info.checksum + "-2") for info in page.objects])
+
+    def read(self, repository: object, ref: object, info: ObjectInfo, into: Path) -> str:
+        return self._read(repository, ref, replace(info, checksum=info.checksum.removesuffix("-2")), into)  # pyright: ignore[reportArgumentType]
+
+
+def test_checksums_that_are_no_md5_are_compared_by_our_own(
+    memory_lab: kit.MemoryLab, memory_bench: kit.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = memory_lab.commit(files(5))
+    Relabelled(memory_lab).install(monkeypatch)
+    with memory_bench.opened(commit, "p") as workspace:
+        (workspace.argument() / "1/00001").touch()
+        assert workspace.changed().is_empty
+        kit.write(workspace.argument(), {"2/00002": b"X"})
+        assert [upload.path for upload in workspace.changed().uploads] == ["2/00002"]
+    again = memory_bench.workspace(commit, "p")
+    assert requests(memory_bench, again.open) == {}
+    again.close()
+    memory_lab.memory.put(memory_lab.repository, kit.MAIN, ObjectPath("p/later"), b"later")
+    following = memory_bench.workspace(memory_lab.commit({}), "p")
+    assert requests(memory_bench, following.open) == {"objects": 1, "read": 1}
+    following.close()

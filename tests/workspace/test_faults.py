@@ -1,0 +1,185 @@
+"""A network that cuts, delays, truncates and corrupts: never a wrong byte on disk, never a hang, never a half-staged commit."""
+
+from collections.abc import Generator
+
+import pytest
+from tests.faults import proxy as faults
+from tests.workspace import kit
+
+from perago.errors import LakeConflict, LakeError, LakeUnavailable, LakeUnknown, WorkspaceError
+from perago.model import BranchName, CommitId
+from perago.testing.lake import Step
+from perago.workspace import local, scratch
+
+STAGING = BranchName("staging")
+FILES: dict[str, bytes] = {f"p/{n}": b"%d" % n * 2000 for n in range(8)}
+READ = "GET .*/objects[?]path=p%2F3|GET .*/objects[?]path=p/3"
+WRITE = "POST .*/objects[?]path="
+
+
+class Line:
+    """A lab behind a proxy."""
+
+    def __init__(self, bench: kit.Bench, lab: kit.ServerLab, proxy: faults.FaultProxy) -> None:
+        self.bench = bench
+        self.lab = lab
+        self.proxy = proxy
+        self.client = lab.client(proxy.url)
+        self.base = lab.commit(FILES)
+
+    def workspace(self) -> local.LocalWorkspace:
+        return self.bench.workspace(self.base, "p", lake=self.client)
+
+
+@pytest.fixture
+def line(server_bench: kit.Bench, server_lab: kit.ServerLab) -> Generator[Line]:
+    with faults.FaultProxy(server_lab.endpoints.lakefs_url) as proxy:
+        made = Line(server_bench, server_lab, proxy)
+        yield made
+        made.client.close()
+
+
+PASSING = {
+    "cut before it arrives": faults.cut(reset=True),
+    "cut in the body": faults.truncate(100),
+    "one byte wrong": faults.corrupt(50),
+    "late": faults.delay(0.3),
+    "too busy": faults.answer(503),
+    "slow down": faults.answer(429),
+}
+
+
+@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING.keys())
+def test_one_fault_on_the_way_down_is_overcome(line: Line, fault: faults.Fault) -> None:
+    line.proxy.on(READ, fault)
+    workspace = line.workspace()
+    workspace.open()
+    assert {f"p/{path}": data for path, data in kit.read(workspace.argument()).items()} == FILES
+    assert workspace.changed().is_empty
+    workspace.close()
+
+
+LASTING = {
+    "cut in the body": faults.truncate(100),
+    "one byte wrong": faults.corrupt(50),
+    "too busy": faults.answer(503),
+    "no such object": faults.answer(404),
+    "another size": faults.rewrite(lambda reply: reply.head.replace(b"2000", b"1999") + reply.body[:-1]),
+}
+
+
+@pytest.mark.parametrize("fault", LASTING.values(), ids=LASTING.keys())
+def test_a_lasting_fault_on_the_way_down_is_one_error_and_leaves_no_wrong_byte(line: Line, fault: faults.Fault) -> None:
+    line.proxy.on(READ, fault, times=100)
+    workspace = line.workspace()
+    with pytest.raises(LakeError, match="p/3"):
+        workspace.open()
+    assert workspace._directory is not None
+    for path, data in kit.read(workspace._directory.work).items():
+        assert FILES[f"p/{path}"] == data
+    workspace.close()
+    whole = line.bench.workspace(line.base, "p")
+    whole.open()
+    assert {f"p/{path}": data for path, data in kit.read(whole.argument()).items()} == FILES
+    whole.close()
+
+
+def test_a_page_that_breaks_off_is_asked_for_again(line: Line) -> None:
+    line.proxy.on("GET .*/objects/ls", faults.truncate(30))
+    workspace = line.workspace()
+    workspace.open()
+    assert len(workspace.listing().files) == 8
+    workspace.close()
+
+
+UPLOADS = {
+    "never arrives": faults.cut(reset=True),
+    "arrives in part": faults.cut_request(200),
+    "arrives, its reply does not": faults.drop_reply(),
+    "too busy": faults.answer(503),
+}
+
+
+@pytest.mark.parametrize("fault", UPLOADS.values(), ids=UPLOADS.keys())
+def test_one_fault_on_the_way_up_is_overcome_on_the_private_branch(line: Line, fault: faults.Fault) -> None:
+    workspace = line.workspace()
+    workspace.open()
+    kit.write(workspace.argument(), {"3": b"edited", "new": b"new"})
+    (workspace.argument() / "5").unlink()
+    line.proxy.on(WRITE, fault)
+    line.proxy.on("POST .*/objects/delete", fault)
+    made = line.bench.publish(workspace, line.base)
+    workspace.close()
+    expected = {**FILES, "p/3": b"edited", "p/new": b"new"}
+    del expected["p/5"]
+    assert {path: info.checksum for path, info in line.bench.objects(made, "p/").items()} == {
+        path: kit.md5(data) for path, data in expected.items()
+    }
+
+
+@pytest.mark.parametrize("fault", UPLOADS.values(), ids=UPLOADS.keys())
+def test_a_lasting_fault_on_the_way_up_ends_the_stage_before_any_commit(line: Line, fault: faults.Fault) -> None:
+    workspace = line.workspace()
+    workspace.open()
+    kit.write(workspace.argument(), {"3": b"edited", "new": b"new"})
+    assert len(workspace.changed().uploads) == 2
+    line.lab.lake.create_branch(line.lab.repository, STAGING, line.base)
+    line.proxy.on(WRITE, fault, times=100)
+    with pytest.raises((LakeUnavailable, LakeUnknown)):
+        workspace.fill(STAGING)
+    workspace.close()
+    assert line.lab.lake.head(line.lab.repository, STAGING).id == line.base
+
+
+def test_a_wrong_checksum_from_the_server_is_never_accepted(line: Line) -> None:
+    workspace = line.workspace()
+    workspace.open()
+    kit.write(workspace.argument(), {"3": b"edited"})
+    assert not workspace.changed().is_empty
+    line.lab.lake.create_branch(line.lab.repository, STAGING, line.base)
+    line.proxy.on(WRITE, faults.rewrite(lambda reply: reply.raw.replace(kit.md5(b"edited").encode(), b"0" * 32)), times=100)
+    with pytest.raises(LakeError, match="MD5"):
+        workspace.fill(STAGING)
+    workspace.close()
+
+
+def test_what_lakefs_refuses_is_not_tried_again(memory_bench: kit.Bench, memory_lab: kit.MemoryLab) -> None:
+    commit = memory_lab.commit(FILES)
+    with memory_bench.opened(commit, "p") as workspace:
+        kit.write(workspace.argument(), {"3": b"edited"})
+        assert not workspace.changed().is_empty
+        memory_lab.lake.create_branch(memory_lab.repository, STAGING, commit)
+
+        def refuse(verb: str, step: Step) -> None:
+            if verb == "write" and step is Step.BEFORE:
+                raise LakeConflict("no")
+
+        memory_lab.memory.gate = refuse
+        with pytest.raises(LakeConflict):
+            workspace.fill(STAGING)
+        assert memory_lab.calls["write"] == 1
+
+
+def test_a_disk_that_refuses_is_an_error_that_names_the_file(memory_bench: kit.Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = memory_bench.lab.commit({"p/d/x": b"1"})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    workspace = memory_bench.workspace(commit, "p")
+    monkeypatch.setattr("perago.workspace.download.os.mkdir", full)
+    with pytest.raises(WorkspaceError, match="No space left on device"):
+        workspace.open()
+    monkeypatch.undo()
+    workspace.close()
+
+
+def test_housekeeping_that_fails_is_an_event_and_no_error(memory_bench: kit.Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = memory_bench.workspace(memory_bench.lab.commit({"p/x": b"1"}), "p")
+    workspace.open()
+    monkeypatch.setattr("perago.workspace.removal.empty_directory", lambda *_, **__: "x: Operation not permitted")
+    workspace.close()
+    assert "failed to clean local workspace: x: Operation not permitted" in repr(memory_bench.events[-1])
+    monkeypatch.undo()
+    memory_bench.workspace(CommitId("any")).close()
+    assert len(scratch.sweep(memory_bench.settings.root)) == 1

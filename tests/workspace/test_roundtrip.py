@@ -1,0 +1,121 @@
+"""Trees with hostile names and contents: what is staged comes down again as it was, or one clear error and nothing half done."""
+
+import itertools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.workspace import kit
+
+from perago.errors import WorkspaceError
+from perago.workspace import options
+
+SEGMENTS = st.one_of(
+    st.sampled_from(
+        [
+            "a",
+            "b",
+            "A",
+            "a.b",
+            "...",
+            "-",
+            "%2F",
+            "+",
+            " ",
+            "a b",
+            "C:x",
+            "a\\b",
+            "é",
+            "e\u0301",
+            "🎧",
+            "\n",
+            ".perago-attempt.json",
+        ]
+    ),
+    st.sampled_from(["x" * 255, "\ufffd", "bad\udcff"]),
+    st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=6).filter(
+        lambda name: name not in {".", ".."}
+    ),
+)
+PATHS = st.lists(SEGMENTS, min_size=1, max_size=3).map("/".join)
+CONTENTS = st.sampled_from([b"", b"x", b"same", b"SAME", bytes(70_000)]) | st.binary(max_size=40)
+
+
+def is_tree(files: dict[str, bytes]) -> bool:
+    """No path is a directory of another, and nothing is Perago's own."""
+    directories = {str(parent) for path in files for parent in PurePosixPath(path).parents}
+    return not directories & files.keys() and ".perago-attempt.json" not in {path.split("/")[0] for path in files}
+
+
+TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).filter(is_tree)
+
+
+def is_storable(files: dict[str, bytes]) -> bool:
+    return not any("\ufffd" in path or any("\ud800" <= character <= "\udfff" for character in path) for path in files)
+
+
+def round_trip(bench: kit.Bench, first: dict[str, bytes], second: dict[str, bytes], prefix: str) -> None:
+    commit = bench.lab.commit({f"{prefix}/seed": b"seed", f"{prefix}2/beside": b"beside"})
+    for files in (first, second):
+        with bench.opened(commit, prefix) as workspace:
+            root = workspace.argument()
+            for path in kit.read(root):
+                (root / path).unlink()
+            for path in sorted(root.rglob("*"), reverse=True):
+                path.rmdir()
+            kit.write(root, files)
+            if not is_storable(files):
+                refused(workspace.changed)
+                continue
+            commit = bench.publish(workspace, commit)
+        assert {path: info.checksum for path, info in bench.objects(commit, prefix + "/").items()} == {
+            f"{prefix}/{path}": kit.md5(data) for path, data in files.items()
+        }
+        for chosen in (bench.settings, options.Options(bench.settings.root, cache_bytes=0)):
+            with bench.opened(commit, prefix, settings=chosen) as workspace:
+                assert kit.read(workspace.argument()) == files
+                assert workspace.changed().is_empty
+    assert f"{prefix}2/beside" in bench.objects(commit)
+
+
+def refused(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except WorkspaceError as error:
+        assert "cannot be published" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("a name that cannot be stored was accepted")
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(first=TREES, second=TREES)
+def test_trees_round_trip_through_the_fake(first: dict[str, bytes], second: dict[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        round_trip(kit.Bench(kit.MemoryLab(), Path(scratch)), first, second, "p")
+
+
+_COUNT = itertools.count()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(first=TREES, second=TREES)
+def test_trees_round_trip_through_lakefs(server_lab: kit.ServerLab, first: dict[str, bytes], second: dict[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        round_trip(kit.Bench(server_lab, Path(scratch)), first, second, f"example-{next(_COUNT)}")
+
+
+def test_a_hundred_thousand_files_are_scanned_and_compared(tmp_path: Path) -> None:
+    lab = kit.MemoryLab()
+    bench = kit.Bench(lab, tmp_path)
+    base = lab.commit({"p/seed": b"1"})
+    with bench.opened(base, "p", settings=options.Options(tmp_path, cache_bytes=0)) as workspace:
+        root = workspace.argument()
+        for shard in range(100):
+            (root / str(shard)).mkdir()
+            for n in range(1000):
+                (root / str(shard) / str(n)).touch()
+        change = workspace.changed()
+        assert len(change.uploads) == 100_000
+        assert len(workspace.listing().files) == 100_001
