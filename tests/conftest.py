@@ -4,23 +4,47 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from perago.dev.stack import Endpoints, Stack
+from perago.dev import stack as stacks
+from perago.dev.progress import Progress
+from perago.errors import DevStackError
 
 _REUSE = "PERAGO_TEST_STACK"
-_STARTED_HERE: list[Stack] = []
+_STARTED_HERE: list[stacks.Stack] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """With xdist the controller starts the servers, because no single worker lives as long as the run."""
-    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None) or _REUSE in os.environ:
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        _start(config)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Starts what the collected tests need before the first of them runs, because installing takes longer than a test may."""
+    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if session.config.option.collectonly:
         return
-    stack = Stack()
-    stack.start()
+    if "stack" in wanted:
+        _start(session.config)
+    if "installed" in wanted:
+        _or_fail_the_run(lambda: stacks.install(report=_reporter(session.config)))
+
+
+def pytest_unconfigure() -> None:
+    while _STARTED_HERE:
+        del os.environ[_REUSE]
+        _STARTED_HERE.pop().stop()
+
+
+def _start(config: pytest.Config) -> None:
+    if _REUSE in os.environ:
+        return
+    stack = stacks.Stack(report=_reporter(config))
+    _or_fail_the_run(stack.start)
     _STARTED_HERE.append(stack)
     shared = stack.data_dir / "endpoints.json"
     shared.touch(mode=0o600)
@@ -28,20 +52,35 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[_REUSE] = str(shared)
 
 
-def pytest_unconfigure() -> None:
-    while _STARTED_HERE:
-        _STARTED_HERE.pop().stop()
-        del os.environ[_REUSE]
+def _or_fail_the_run(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except DevStackError as error:
+        pytest.exit(f"error: {error}", returncode=1)
+
+
+def _reporter(config: pytest.Config) -> Callable[[Progress], None]:
+    """Says which long step begins: an empty cache keeps people waiting for minutes."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    said: set[str] = set()
+
+    def report(news: Progress) -> None:
+        if terminal is not None and news.step not in said:
+            said.add(news.step)
+            terminal.write_line(news.step)
+
+    return report
 
 
 @pytest.fixture(scope="session")
-def stack() -> Generator[Endpoints]:
+def stack() -> stacks.Endpoints:
     """The servers of this run; those of PERAGO_TEST_STACK (a file written by `perago dev --json`) if it is set."""
-    if reused := os.environ.get(_REUSE):
-        yield Endpoints.from_json(Path(reused).read_text())
-        return
-    with Stack() as started:
-        yield started.endpoints
+    return stacks.Endpoints.from_json(Path(os.environ[_REUSE]).read_text())
+
+
+@pytest.fixture(scope="session")
+def installed() -> None:
+    """Both servers are in the cache: for tests that start their own."""
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def running(options: stacks.Options) -> Generator[stacks.Stack]:
             stack = stacks.Stack(options, cancel=cancel, report=report)
             stack.start()
         ready = True
-        with stack:
+        with contextlib.closing(stack):
             yield stack
     except Cancelled:
         raise typer.Exit(0 if ready else 128 + cancel.number) from None
@@ -83,7 +83,7 @@ def _as_json(stack: stacks.Stack) -> str:
 def _as_text(endpoints: stacks.Endpoints) -> str:
     lines = [
         f"Conductor API       {endpoints.conductor_url}",
-        f"lakeFS API and UI   {endpoints.lakefs_url}",
+        f"lakeFS API          {endpoints.lakefs_url}",
         f"lakeFS S3 gateway   {endpoints.s3_url}",
         "",
         "# .env",

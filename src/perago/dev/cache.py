@@ -72,14 +72,6 @@ class Cache:
         self.report(Progress(recipe.title, finished=True))
         return path
 
-    def discard(self, name: str) -> bool:
-        """Drops an artifact whose bytes are no longer those that were built. True if it did."""
-        path = self.path(name)
-        if manifest.intact(path, every_byte=True):
-            return False
-        shutil.rmtree(path, ignore_errors=True)
-        return True
-
     def _build(self, recipe: Recipe, path: Path) -> None:
         work = self._make(self.root / "work")
         for leftover in work.glob(f"{recipe.name}.*"):

@@ -9,7 +9,7 @@ from perago.dev import java, maven, process, step
 from perago.dev.cache import Cache, Recipe
 from perago.dev.java import Java
 from perago.dev.progress import Progress, quiet
-from perago.dev.server import HOST, Health, Server, port_for
+from perago.dev.server import HOST, Health, Server, free_port
 
 VERSION = "3.32.3"
 _ARTIFACT = f"org.conductoross:conductor-server:{VERSION}:boot"
@@ -109,7 +109,7 @@ def _train(cache: Cache, bare: Installed, into: Path, log: Path) -> None:
         watched,
         recording,
         process.Command((), directory, log, grace=_TRAINING_GRACE),
-        port_for("Conductor", 0, "--conductor-port"),
+        free_port(),
     )
     try:
         cache.report(Progress(f"Conductor {VERSION} start cache", "first start, to make all later ones fast"))

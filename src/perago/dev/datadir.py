@@ -14,6 +14,7 @@ from perago.dev.process import Command
 from perago.errors import DevStackError
 
 _LOCK = "lock"
+_NEEDED = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +45,37 @@ class DataDir:
 
 def acquire(wanted: Path | None) -> DataDir:
     """Takes the named directory, or a fresh temporary one."""
-    named = wanted is not None
     with told_plainly("preparing the data directory", wanted or Path(tempfile.gettempdir())):
-        path = wanted.absolute() if named else Path(tempfile.mkdtemp(prefix="perago-dev-"))
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (path / _LOCK).exists() and any(path.iterdir()):
-            raise DevStackError(f"{path} is not empty and was not made by perago dev; name an empty or a new directory")
-        lock = _take(path)
+        if wanted is not None:
+            return _acquire(wanted.absolute(), temporary=False)
+        path = Path(tempfile.mkdtemp(prefix="perago-dev-"))
         try:
-            return DataDir(path, lock, not named, credentials.load_or_make(path / "credentials.json"))
+            return _acquire(path, temporary=True)
         except BaseException:
-            os.close(lock)
+            shutil.rmtree(path, ignore_errors=True)
             raise
+
+
+def _acquire(path: Path, *, temporary: bool) -> DataDir:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (path / _LOCK).exists() and any(path.iterdir()):
+        raise DevStackError(f"{path} is not empty and was not made by perago dev; name an empty or a new directory")
+    _check_space(path)
+    lock = _take(path)
+    try:
+        return DataDir(path, lock, temporary, credentials.load_or_make(path / "credentials.json"))
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def _check_space(path: Path) -> None:
+    free = shutil.disk_usage(path).free
+    if free < _NEEDED:
+        raise DevStackError(
+            f"the data directory {path} needs {_NEEDED >> 20} MiB of free disk and has {free >> 20} MiB; "
+            "free some space or name a directory on another disk with --data-dir"
+        )
 
 
 def _take(path: Path) -> int:

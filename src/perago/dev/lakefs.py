@@ -16,7 +16,7 @@ VERSION = "1.86.0"
 NAME = f"lakefs-{VERSION}"
 _MODULE = "github.com/treeverse/lakefs"
 _DISK = 5 << 30
-_PACKAGES = 650
+_PACKAGES = 1475
 _ADVICE = "check the network and the Go proxy settings (go env GOPROXY)"
 
 # The module replaces one of its requirements, and a replacement counts only in the main module: hence one of our own. The

@@ -37,7 +37,7 @@ def unpack(cache: Cache, package: str, into: Path, log: Path) -> None:
         "--target",
         str(into),
     ]
-    env = os.environ | {"TMPDIR": str(temporary), "UV_CACHE_DIR": str(temporary), "PIP_NO_CACHE_DIR": "1"}
+    env = os.environ | {"TMPDIR": str(temporary), "UV_CACHE_DIR": str(temporary / "uv"), "PIP_NO_CACHE_DIR": "1"}
     try:
         step.perform(cache, step.Step(title, line, temporary, log, _ADVICE, env, lambda: Progress(title, done=size(temporary))))
     finally:

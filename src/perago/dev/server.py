@@ -137,16 +137,20 @@ def died(name: str, code: int, log: Path, port: int) -> DevStackError:
     return DevStackError(f"{name} {how}{why}; log: {log}")
 
 
-def port_for(name: str, wanted: int, option: str) -> int:
-    """The wanted port if nobody has it, or any free one when none is wanted."""
-    if wanted:
-        if not _free(wanted):
-            raise DevStackError(f"port {wanted} for {name} is in use; stop what uses it or choose another with {option}")
-        return wanted
+def check_port(name: str, port: int, option: str) -> None:
+    """Refuses a port that somebody else has; 0 leaves the choice to us."""
+    if port and not _free(port):
+        raise DevStackError(f"port {port} for {name} is in use; stop what uses it or choose another with {option}")
+
+
+def free_port() -> int:
+    """Any port that nobody has just now."""
     for port in random.sample(_FREE_PORTS, 100):
         if _free(port):
             return port
-    raise DevStackError(f"no free port found for {name} between {_FREE_PORTS[0]} and {_FREE_PORTS[-1]}; choose one with {option}")
+    raise DevStackError(
+        f"no free port found between {_FREE_PORTS[0]} and {_FREE_PORTS[-1]}; name two with --conductor-port and --lakefs-port"
+    )
 
 
 def _free(port: int) -> bool:

@@ -1,6 +1,7 @@
 """Both servers together: options go in; a running Conductor and a running lakeFS with their addresses and keys come out."""
 
 import json
+import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +50,13 @@ class Endpoints:
         """Reads what `to_json` wrote; further fields are ignored."""
         document = json.loads(text)
         return cls(**{name: document[name] for name in cls.__dataclass_fields__})
+
+
+def install(*, cancel: Cancel | None = None, report: Report = quiet, cache_root: Path | None = None) -> None:
+    """Fetches and builds both servers into the cache, if they are not there yet, and starts nothing."""
+    store = cache.Cache(cache_root or cache.default_root(), cancel or Cancel(), report)
+    lakefs.binaries(store)
+    conductor.install(store)
 
 
 class Stack:
@@ -117,8 +125,10 @@ class Stack:
 
     def start(self) -> None:
         """Installs what is missing, starts both and waits until both are healthy; leaves nothing behind when that fails."""
+        if self._data is not None:
+            raise DevStackError("the development servers are running already")
         try:
-            with cache.told_plainly("starting the servers", self._cache.root):
+            with cache.told_plainly("starting the servers", self._options.data_dir or Path(tempfile.gettempdir())):
                 self._prepare()
                 self._launch()
         except BaseException:
@@ -126,16 +136,20 @@ class Stack:
             raise
 
     def _prepare(self) -> None:
+        wanted = self._options
         # What a person got wrong shows at once, before anything is downloaded or built.
-        conductor_port = server.port_for("Conductor", self._options.conductor_port, "--conductor-port")
-        lakefs_port = server.port_for("lakeFS", self._options.lakefs_port, "--lakefs-port")
-        if conductor_port == lakefs_port:
-            raise DevStackError(f"Conductor and lakeFS cannot both use port {conductor_port}; choose two different ones")
-        self._data = datadir.acquire(self._options.data_dir)
+        server.check_port("Conductor", wanted.conductor_port, "--conductor-port")
+        server.check_port("lakeFS", wanted.lakefs_port, "--lakefs-port")
+        if wanted.conductor_port and wanted.conductor_port == wanted.lakefs_port:
+            raise DevStackError(f"Conductor and lakeFS cannot both use port {wanted.conductor_port}; choose two different ones")
+        self._data = datadir.acquire(wanted.data_dir)
         lakefs.binaries(self._cache)
         installed = conductor.install(self._cache)
-        self._servers["lakefs"] = lakefs.server(self._cache, self._data.command("lakefs"), lakefs_port, self._data.credentials)
-        self._servers["conductor"] = conductor.server(self._cache, installed, self._data.command("conductor"), conductor_port)
+        # Free ports are looked for as late as possible, so that they still are when the servers bind them.
+        place, port = self._data.command("lakefs"), wanted.lakefs_port or server.free_port()
+        self._servers["lakefs"] = lakefs.server(self._cache, place, port, self._data.credentials)
+        place, port = self._data.command("conductor"), wanted.conductor_port or server.free_port()
+        self._servers["conductor"] = conductor.server(self._cache, installed, place, port)
 
     def _launch(self) -> None:
         for one in self._servers.values():
@@ -158,6 +172,8 @@ class Stack:
         if self._data is not None:
             self._data.close()
             self._data = None
+
+    close = stop
 
     def _server(self, name: str) -> Server:
         if name not in self._servers:

@@ -12,8 +12,9 @@ from perago.errors import DevStackError
 
 _PAUSES = (2.0, 5.0, 10.0, 20.0, 40.0)
 _HICCUP = re.compile(
-    r"(?<![\w.])(429|502|503|504)(?![\w.])|too many requests|connection (reset|refused|aborted)|broke off|broken pipe|checksum mismatch"
-    r"|timed? ?out|unexpected eof|incomplete ?read|remote end closed|temporary failure|stream error|handshake|server misbehaving",
+    r"(?<![\w.])(429|502|503|504)(?![\w.])|too many requests|connection (reset|refused|aborted)|broke off|broken pipe"
+    r"|checksum mismatch|timed? ?out|unexpected eof|incomplete ?read"
+    r"|remote end closed|temporary failure|stream error|handshake|server misbehaving",
     re.IGNORECASE,
 )
 _FULL = re.compile(r"no space left on device", re.IGNORECASE)
