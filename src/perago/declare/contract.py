@@ -2,9 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -73,11 +73,10 @@ class Contract:
     def result_json(self, returned: object) -> Json:
         """What the body returned, as JSON that fits the output schema; raises `TaskResultError`."""
         value = self._as_model(returned)
-        written = self._written(value)
-        problems = [
-            *_infinite(written, "result"),
-            *closure.misfits(self.output_schema["properties"]["result"], written, "result"),
-        ]
+        written = self._written(value, "json")
+        # Inside `Any`, Pydantic writes NaN as null without a word; only the Python form still shows it.
+        problems = [*_infinite(written, self._written(value, "python"), "result")]
+        problems += closure.misfits(self.output_schema["properties"]["result"], written, "result")
         if problems:
             raise TaskResultError(f"result does not satisfy the contract: {_listed(problems)}")
         _refuse_oversize(written)
@@ -103,10 +102,10 @@ class Contract:
         except ValidationError as wrong:
             raise TaskResultError(f"result does not satisfy the contract: {_listed(_reasons(wrong, 'result'))}") from wrong
 
-    def _written(self, value: BaseModel) -> Json:
+    def _written(self, value: BaseModel, mode: Literal["json", "python"]) -> Json:
         try:
             # The declared model's serializer, not that of a subclass; an attribute of a wrong type is an error, not a warning.
-            written = self.result.__pydantic_serializer__.to_python(value, mode="json", by_alias=True, warnings="error")
+            written = self.result.__pydantic_serializer__.to_python(value, mode=mode, by_alias=True, warnings="error")
         except (PydanticSerializationError, RecursionError) as wrong:
             raise TaskResultError(f"result cannot be written as JSON: {' '.join(str(wrong).split())}") from wrong
         return cast("Json", written)
@@ -166,15 +165,17 @@ def _listed(problems: list[str]) -> str:
     return "; ".join(problems[:_SHOWN]) + more
 
 
-def _infinite(value: object, where: str) -> Iterator[str]:
-    if isinstance(value, float) and not math.isfinite(value):
-        yield f"{where}: {value} is no JSON number; write None or text instead"
-    elif isinstance(value, dict):
-        for key, one in cast("Json", value).items():
-            yield from _infinite(one, f"{where}.{key}")
-    elif isinstance(value, list):
-        for index, one in enumerate(cast("list[object]", value)):
-            yield from _infinite(one, f"{where}[{index}]")
+def _infinite(written: object, raw: object, where: str) -> Iterator[str]:
+    """Both forms of one value, walked side by side: an infinite number that was not turned into text on purpose."""
+    if isinstance(raw, float) and not math.isfinite(raw) and not isinstance(written, str):
+        yield f"{where}: {raw} is no JSON number; write None or text instead"
+    elif isinstance(written, dict) and isinstance(raw, Mapping):
+        pairs = zip(cast("Json", written).items(), cast("Mapping[object, object]", raw).values(), strict=False)
+        for (key, one), other in pairs:
+            yield from _infinite(one, other, f"{where}.{key}")
+    elif isinstance(written, list) and isinstance(raw, Iterable) and not isinstance(raw, str | bytes):
+        for index, (one, other) in enumerate(zip(cast("list[object]", written), cast("Iterable[object]", raw), strict=False)):
+            yield from _infinite(one, other, f"{where}[{index}]")
 
 
 def _refuse_oversize(written: Json) -> None:

@@ -16,8 +16,12 @@ def load(module_name: str) -> TaskDeclaration:
     """Raises `TaskDefinitionError` for everything that keeps `module_name` from naming exactly one task."""
     _refuse_non_names(module_name)
     _look_here_first()
-    module = _imported(module_name)
-    tasks = declared_in(vars(module))
+    return only_task(_imported(module_name))
+
+
+def only_task(module: ModuleType) -> TaskDeclaration:
+    """The task of a module that is imported already."""
+    module_name, tasks = module.__name__, declared_in(vars(module))
     if len(tasks) == 1:
         return tasks[0]
     if not tasks:

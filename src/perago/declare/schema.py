@@ -1,7 +1,7 @@
 """Closed JSON Schemas. In: a Pydantic model and a mode. Out: a schema without references or titles, every object of it closed.
 
 A model's object has `additionalProperties: false`, whatever its configuration says; a map such as `dict[str, int]` says what its
-values are.
+values are. Validators of the author's own, and digits of a decimal, are more than a schema can say: the model has the last word.
 """
 
 import math

@@ -1,0 +1,164 @@
+"""Modules by name, from the working directory: the one task, or a refusal that says what to do."""
+
+import itertools
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perago import TaskDefinitionError
+from perago.declare import loading
+
+TASK = """
+from __future__ import annotations
+from pydantic import BaseModel
+from perago import task
+
+class P(BaseModel):
+    n: int
+
+@task(name="{name}", owner_email="a@example.com")
+def body(params: P) -> P:
+    return params
+"""
+
+_numbers = itertools.count()
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Writes a module of a fresh name into the working directory and tells the name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+
+    def write(text: str, package: str = "") -> str:
+        name = f"loaded_{next(_numbers)}"
+        folder = tmp_path / package
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.py").write_text(textwrap.dedent(text))
+        return f"{package}.{name}" if package else name
+
+    yield write
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def refusal(name: str) -> str:
+    with pytest.raises(TaskDefinitionError) as caught:
+        loading.load(name)
+    return str(caught.value)
+
+
+def test_a_module_in_the_working_directory_is_found_though_it_was_not_on_the_path(write: Write) -> None:
+    name = write(TASK.format(name="x"))
+    declaration = loading.load(name)
+    assert (declaration.name, declaration.module) == ("x", name)
+
+
+def test_a_module_in_a_package_without_init_is_found(write: Write) -> None:
+    name = write(TASK.format(name="x"), package="tasks")
+    assert loading.load(name).module == name
+
+
+def test_the_working_directory_comes_first(write: Write, tmp_path: Path) -> None:
+    name = write(TASK.format(name="here"))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / f"{name}.py").write_text(TASK.format(name="there"))
+    sys.path.insert(0, str(elsewhere))
+    assert loading.load(name).name == "here"
+
+
+def test_a_task_imported_from_another_module_is_not_counted(write: Write) -> None:
+    other = write(TASK.format(name="other"))
+    name = write(
+        f"from {other} import body as _\n" + TASK.format(name="mine").replace("from __future__ import annotations\n", "")
+    )
+    assert loading.load(name).name == "mine"
+    only_imports = write(f"from {other} import body")
+    assert refusal(only_imports).startswith(f"{only_imports}: declares no task")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("tasks/features.py", "'tasks/features.py' is a file path; write the module name: tasks.features"),
+        ("./features.py", "'./features.py' is a file path; write the module name: features"),
+        ("features.py", "'features.py' is a file path; write the module name: features"),
+        ("/abs/features.py", "'/abs/features.py' is a file path; write the module name: abs.features"),
+        ("", "'' is no module name; write one as for 'python -m', such as tasks.features"),
+        ("a-b", "'a-b' is no module name; write one as for 'python -m', such as tasks.features"),
+        (".a", "'.a' is no module name; write one as for 'python -m', such as tasks.features"),
+    ],
+)
+def test_what_is_no_module_name_is_refused(given: str, message: str) -> None:
+    assert refusal(given) == message
+
+
+def test_a_missing_module_is_refused_with_the_place_that_was_searched(write: Write, tmp_path: Path) -> None:
+    assert refusal("no_such_module") == f"no module 'no_such_module' in {tmp_path} or on the Python path"
+    write("", package="package")
+    assert refusal("package.missing") == f"no module 'package.missing' in {tmp_path} or on the Python path"
+    assert refusal("nowhere.missing") == f"no module 'nowhere.missing' in {tmp_path} or on the Python path"
+
+
+def test_a_module_without_a_task_is_refused(write: Write) -> None:
+    name = write("x = 1")
+    assert refusal(name) == f"{name}: declares no task; put @task(name=..., owner_email=...) on one function"
+
+
+def test_two_tasks_are_refused_also_when_one_hides_the_other(write: Write) -> None:
+    one = TASK.format(name="first")
+    name = write(one + one[one.index("@task") :].replace("first", "second"))
+    assert refusal(name) == f"{name}: declares 2 tasks ('first', 'second'); give each a module of its own"
+
+
+def test_an_error_inside_the_module_shows_the_end_of_the_authors_traceback(write: Write) -> None:
+    name = write(
+        """
+        def ratio(a, b):
+            return a / b
+
+        ratio(1, 0)
+        """
+    )
+    lines = refusal(name).splitlines()
+    assert lines[0] == f"{name}: importing it failed with ZeroDivisionError: division by zero"
+    shown = "\n".join(lines[1:])
+    assert re.search(rf'{name}.py", line 5, in <module>\n +ratio\(1, 0\)', shown)
+    assert re.search(rf'{name}.py", line 3, in ratio\n +return a / b', shown)
+    assert lines[-1] == "  ZeroDivisionError: division by zero"
+    assert "importlib" not in shown
+    assert "loading.py" not in shown
+
+
+def test_an_import_that_is_missing_inside_the_module_is_not_taken_for_the_module(write: Write) -> None:
+    name = write("import no_such_dependency")
+    assert refusal(name).startswith(f"{name}: importing it failed with ModuleNotFoundError: No module named 'no_such_dependency'")
+
+
+def test_broken_syntax_names_file_and_line(write: Write) -> None:
+    name = write("def (:")
+    message = refusal(name)
+    assert message.startswith(f"{name}: importing it failed with SyntaxError")
+    assert f'{name}.py", line 1' in message
+
+
+def test_a_module_that_exits_is_refused(write: Write) -> None:
+    name = write("import sys\nsys.exit(3)")
+    assert refusal(name).startswith(f"{name}: importing it failed with SystemExit: 3")
+
+
+def test_a_wrong_declaration_is_refused_in_its_own_words(write: Write) -> None:
+    name = write(TASK.format(name="a/b"))
+    assert refusal(name) == f"{name}: task 'a/b': name: 'a/b' has '/'; use letters, digits, '.', '_' and '-'"
+
+
+def test_a_module_can_be_loaded_twice(write: Write) -> None:
+    name = write(TASK.format(name="x"))
+    assert loading.load(name) is loading.load(name)
