@@ -94,6 +94,6 @@ def inside(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             if str(project) in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
         out, err = capsys.readouterr()
-        return Result(args, ended.value.code or 0, out, err)
+        return Result(args, int(ended.value.code or 0), out, err)
 
     return run

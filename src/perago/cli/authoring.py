@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from perago.cli import console, definitions
+from perago.cli import console, definitions, loaded
 from perago.conductor.client import ConductorClient
 from perago.declare import loading, taskdef
 from perago.declare.task import TaskDeclaration
@@ -53,14 +53,14 @@ def check(modules: Sequence[str], *, as_json: bool) -> None:
 def extract(module: str, output: Path) -> None:
     if output.suffix != ".json":
         raise SetupError(f"--output {output} must end in .json")
-    definition = taskdef.of(_loaded(module))
+    definition = taskdef.of(loaded.task_of(module))
     _write_whole(output, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
     console.stdout().print(Text(str(output)))
 
 
 def register(modules: Sequence[str], *, as_json: bool) -> None:
     """All modules are loaded before Conductor is asked anything: a wrong one leaves everything as it was."""
-    wanted = [taskdef.of(_loaded(module)) for module in modules]
+    wanted = [taskdef.of(loaded.task_of(module)) for module in modules]
     access = settings.load().require_conductor("perago register")
     client = ConductorClient(access.url, timeout=_TIMEOUT_SECONDS, auth_key=access.auth_key, auth_secret=access.auth_secret)
     try:
@@ -72,13 +72,6 @@ def register(modules: Sequence[str], *, as_json: bool) -> None:
         return
     for one in done:
         _show_registered(one)
-
-
-def _loaded(module: str) -> TaskDeclaration:
-    declaration = loading.load(module)
-    for warning in declaration.warnings:
-        console.warning(f"{declaration.name}: {warning}")
-    return declaration
 
 
 def _checked(declarations: Sequence[TaskDeclaration], errors: Sequence[str], local: settings.Settings | None) -> dict[str, Any]:

@@ -1,1 +1,26 @@
-"""What task authors and our own tests use in place of real servers: the fakes of both ports, and fault points in them."""
+"""What task authors and our own tests use in place of real servers: a task in three lines, and fakes of both ports.
+
+    from perago.testing import run_task
+
+    run = run_task(my_module, files={"raw/a.txt": "hello"}, params={"word": "x"})
+    assert run.ok, run.report()
+    assert run.result == {"lines": 1} and run.added == ["out/words.txt"]
+
+`run_task` walks the worker's own steps: validate, download, pre checks, body, post checks, diff, publish.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perago.testing.runs import TaskRun, run_task
+
+__all__ = ["TaskRun", "run_task"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when asked for: whoever needs only a fake does not pay for the whole walk."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from perago.testing import runs  # noqa: PLC0415
+
+    return getattr(runs, name)

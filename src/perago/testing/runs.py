@@ -1,0 +1,153 @@
+"""`run_task`: a task, files and params in; a `TaskRun` with the result, the published changes or the failure out. No server."""
+
+import tempfile
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from perago.declare import loading
+from perago.declare.task import TaskDeclaration, declaration_of
+from perago.errors import SetupError, TaskDefinitionError, TaskStatus
+from perago.model import FilePath
+from perago.testing import environment
+from perago.testing.changes import FileChange, Kind, unified
+
+Files = Mapping[str, bytes | str] | Path
+_LINES_OF_A_FILE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """How one attempt ended and what it would have published."""
+
+    task: str
+    status: TaskStatus
+    """What Conductor is told: `COMPLETED`, `FAILED` or `FAILED_WITH_TERMINAL_ERROR`; compares with plain text."""
+    output: Mapping[str, Any] | None
+    """Conductor's output, None unless completed."""
+    reason: str
+    """The one line that Conductor shows for a failure, empty if completed."""
+    error: BaseException | None = field(repr=False)
+    """What the body, a check, the contract or the workspace raised."""
+    log: tuple[str, ...] = field(repr=False)
+    """The lines for Conductor's task log: the traceback of a failure."""
+    added: list[str]
+    changed: list[str]
+    deleted: list[str]
+    files: Mapping[str, bytes] = field(repr=False)
+    """The whole workspace as the next task finds it: with the changes if completed, as given if not."""
+    differences: Mapping[str, list[str]] = field(repr=False)
+    """Unified diff lines of each small text file that was added or changed."""
+
+    @property
+    def ok(self) -> bool:
+        return self.status is TaskStatus.COMPLETED
+
+    @property
+    def result(self) -> Mapping[str, Any] | None:
+        """The result as Conductor's JSON, None unless completed."""
+        return None if self.output is None else self.output["result"]
+
+    def text(self, path: str) -> str:
+        """A file of the published workspace as text."""
+        if path not in self.files:
+            raise KeyError(f"no file {path!r} in the workspace; it holds: {', '.join(self.files) or 'nothing'}")
+        return self.files[path].decode()
+
+    def report(self) -> str:
+        """Everything a person wants to read about it; for `assert run.ok, run.report()`."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Generator[str]:
+        yield f"{self.task}: {self.status}"
+        if self.reason:
+            yield f"reason: {self.reason}"
+        yield from self.log
+        if self.output is not None:
+            yield f"result: {self.result}"
+        for sign, paths in (("+", self.added), ("~", self.changed), ("-", self.deleted)):
+            for path in paths:
+                yield f"{sign} {path}"
+                yield from (f"    {line}" for line in self.differences.get(path, [])[:_LINES_OF_A_FILE])
+
+
+def run_task(
+    task: Callable[..., object] | ModuleType | str,
+    *,
+    files: Files | None = None,
+    params: Mapping[str, Any] | BaseModel | None = None,
+) -> TaskRun:
+    """Run one attempt of a task without servers and say how it ended; failures of the task are told, never raised.
+
+    `task` is the decorated function, its module, or the module's name. `files` is the input workspace: contents by path, or
+    a folder, which is copied and never changed. `params` is what Conductor would send, or an instance of the params model.
+    """
+    declaration = _declaration(task)
+    if files is not None and declaration.workspace is None:
+        raise SetupError(f"task {declaration.name!r} has no workspace; leave files out")
+    with _on_disk(files) as found, environment.rehearse(declaration, found, _json(params)) as rehearsal:
+        return _run(declaration.name, rehearsal)
+
+
+def _declaration(task: Callable[..., object] | ModuleType | str) -> TaskDeclaration:
+    if isinstance(task, str):
+        return loading.load(task)
+    if isinstance(task, ModuleType):
+        return loading.only_task(task)
+    declaration = declaration_of(task)
+    if declaration is None:
+        raise TaskDefinitionError(f"{task!r} is no task; give a function with @task on it, its module, or the module's name")
+    return declaration
+
+
+@contextmanager
+def _on_disk(files: Files | None) -> Generator[dict[FilePath, Path]]:
+    if isinstance(files, Path):
+        yield environment.files_of(files)
+        return
+    with tempfile.TemporaryDirectory(prefix="perago-test-") as room:
+        yield {
+            FilePath(_relative(path)): _written(Path(room) / str(number), content)
+            for number, (path, content) in enumerate((files or {}).items())
+        }
+
+
+def _relative(path: str | PurePath) -> str:
+    return path.as_posix() if isinstance(path, PurePath) else path
+
+
+def _written(at: Path, content: bytes | str) -> Path:
+    at.write_bytes(content.encode() if isinstance(content, str) else content)
+    return at
+
+
+def _json(params: Mapping[str, Any] | BaseModel | None) -> object:
+    if isinstance(params, BaseModel):
+        return params.model_dump(mode="json", by_alias=True, round_trip=True)
+    return dict(params or {})
+
+
+def _run(task: str, rehearsal: environment.Rehearsal) -> TaskRun:
+    outcome = rehearsal.outcome
+    return TaskRun(
+        task=task,
+        status=outcome.status,
+        output=outcome.output,
+        reason=outcome.reason or "",
+        error=rehearsal.error,
+        log=outcome.log,
+        added=_paths(rehearsal.changes, Kind.ADDED),
+        changed=_paths(rehearsal.changes, Kind.CHANGED),
+        deleted=_paths(rehearsal.changes, Kind.DELETED),
+        files={path: held.at.read_bytes() for path, held in rehearsal.files.items()},
+        differences={change.path: unified(change) or [] for change in rehearsal.changes if change.after is not None},
+    )
+
+
+def _paths(changes: tuple[FileChange, ...], kind: Kind) -> list[str]:
+    return [change.path for change in changes if change.kind is kind]
