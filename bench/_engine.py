@@ -1,0 +1,136 @@
+"""The workspace engine in a process of its own, as an executor runs it: one JSON command per line in, what it took out.
+
+Time is measured here, around the engine's own calls: an executor is a process that lives, so its start is nobody's waiting time.
+"""
+
+import json
+import os
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from perago.lake import client, http
+from perago.model import (
+    Attempt,
+    BranchName,
+    CommitId,
+    ExecutionId,
+    Repository,
+    TaskId,
+    TaskType,
+    WorkerId,
+    WorkflowId,
+    WorkspaceRef,
+)
+from perago.workspace import local, options
+
+Command = dict[str, Any]
+Answer = dict[str, Any]
+
+
+class Engine:
+    def __init__(self, setup: Command) -> None:
+        self._lake = client.LakeFS(setup["url"], setup["key"], setup["secret"], timeouts=http.Timeouts(connect=10, request=120))
+        self._repository = Repository(setup["repository"])
+        self._root = Path(setup["root"])
+        self._made = 0
+        self._workspace: local.LocalWorkspace | None = None
+        self._commit = CommitId("")
+        self._lake.capabilities()
+
+    def open(self, command: Command) -> Answer:
+        """`cache` names the content cache: a new name is cold, a used one warm."""
+        self.close(command)
+        self._made += 1
+        self._commit = CommitId(command["ref"])
+        settings = options.Options(self._root, self._root / command["cache"], **command.get("options", {}))
+        attempt = Attempt(WorkflowId("w"), TaskId("bench"), 0, "r", 1, 0, TaskType("t"), WorkerId("x"), 0, 0)
+        ref = WorkspaceRef(self._repository, BranchName("main"), self._commit)
+        execution = ExecutionId(f"{os.getpid()}x{self._made}")
+        workspace = local.LocalWorkspace(self._lake, ref, "data", attempt, execution, settings)
+        took = _seconds(workspace.open)
+        self._workspace = workspace
+        return {"seconds": took, "work": str(workspace.argument())}
+
+    def diff(self, _: Command) -> Answer:
+        workspace = self._opened()
+        took = _seconds(workspace.changed)
+        return {"seconds": took}
+
+    def stage(self, command: Command) -> Answer:
+        """Diff, branch, transfer and commit: what `lakectl local commit` does."""
+        workspace, branch = self._opened(), BranchName(command["branch"])
+        made: list[str] = []
+
+        def stage() -> None:
+            workspace.changed()
+            self._lake.create_branch(self._repository, branch, self._commit)
+            workspace.fill(branch)
+            made.append(self._lake.commit_branch(self._repository, branch, "staged", {}).id)
+
+        return {"seconds": _seconds(stage), "commit": made[0]}
+
+    def change(self, command: Command) -> Answer:
+        """Edit (same size), or delete, the first `count` files; all of them for -1."""
+        change(Path(self._opened().argument()), command["kind"], command["count"])
+        return {}
+
+    def fill(self, command: Command) -> Answer:
+        """New files under the prefix, which is how a case gets its content."""
+        root, random_bytes = Path(self._opened().argument()), random.Random(1)
+        for n in range(command["files"]):
+            path = root / f"{n % 100:02}" / f"{n:06}.bin"
+            path.parent.mkdir(exist_ok=True)
+            with path.open("wb") as file:
+                left = command["size"]
+                while left:
+                    block = random_bytes.randbytes(min(left, 1 << 20))
+                    file.write(block)
+                    left -= len(block)
+        return {}
+
+    def close(self, _: Command) -> Answer:
+        if self._workspace is not None:
+            self._workspace.close()
+        self._workspace = None
+        return {}
+
+    def peak(self, _: Command) -> Answer:
+        return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+    def _opened(self) -> local.LocalWorkspace:
+        if self._workspace is None:
+            raise SystemExit("open a workspace first")
+        return self._workspace
+
+
+def change(root: Path, kind: str, count: int) -> None:
+    paths = sorted(path for path in root.rglob("*.bin"))
+    for path in paths if count < 0 else paths[:count]:
+        if kind == "delete":
+            path.unlink()
+        else:
+            with path.open("r+b") as file:
+                file.write(os.urandom(16))
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    engine = Engine(json.loads(sys.stdin.readline()))
+    for line in sys.stdin:
+        command = json.loads(line)
+        print(json.dumps(getattr(engine, command["do"])(command)), flush=True)
+    engine.close({})
+
+
+if __name__ == "__main__":
+    main()

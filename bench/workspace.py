@@ -1,0 +1,274 @@
+"""The workspace engine against `lakectl` and `cp -r` on one real lakeFS: time, requests, memory, and whether the targets hold.
+
+    .venv/bin/python bench/workspace.py [--quick] [--json FILE] [--case NAME]
+
+Everything is interleaved: each round runs every contestant once, phase by phase, and the medians are compared. Exits with 1
+where a target is missed; --quick only shows that everything runs, on sizes too small to judge.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import _engine
+import _lakefs
+
+from perago.dev.stack import Endpoints, Stack
+
+PEAK_MEGABYTES = 150
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    files: int
+    size: int
+    rounds: int
+    deletes: int = 0
+
+
+FULL = [
+    Case("2,000 x 10 KB", 2000, 10_000, 5, deletes=1000),
+    Case("20 x 20 MiB", 20, 20 << 20, 3),
+    Case("1 x 2 GiB", 1, 2 << 30, 3),
+    Case("50,000 x 1 KB", 50_000, 1000, 3, deletes=1000),
+]
+QUICK = [
+    Case("200 x 10 KB", 200, 10_000, 1, deletes=100),
+    Case("4 x 20 MiB", 4, 20 << 20, 1),
+    Case("1 x 64 MiB", 1, 64 << 20, 1),
+    Case("2,000 x 1 KB", 2000, 1000, 1, deletes=1000),
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """`ours` may take at most `factor` times what `theirs` takes."""
+
+    ours: str
+    theirs: str
+    factor: float
+    only: str | None = None
+
+
+TARGETS = [
+    Target("perago download cold", "lakectl fs download", 1.0),
+    Target("perago download warm", "cp -r", 2.0),
+    Target("perago stage 1", "lakectl local commit 1", 1.0, only="2,000 x 10 KB"),
+    Target("perago no-op diff", "lakectl local status", 1.0),
+]
+REQUEST_TARGETS = [("perago stage 1", "2,000 x 10 KB", 10)]
+
+
+class Child:
+    """The engine's process, spoken to in lines of JSON."""
+
+    def __init__(self, store: _lakefs.Store, repository: str, root: Path) -> None:
+        line = [sys.executable, str(Path(__file__).with_name("_engine.py"))]
+        self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        keys = store.endpoints
+        setup = {"url": keys.lakefs_url, "key": keys.access_key_id, "secret": keys.secret_access_key}
+        self._send({**setup, "repository": repository, "root": str(root)})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._process.wait()
+
+    def do(self, command: str, **details: object) -> dict[str, Any]:
+        self._send({"do": command, **details})
+        answer = self._process.stdout.readline() if self._process.stdout else ""
+        if not answer:
+            raise SystemExit(f"the engine ended in {command}")
+        return json.loads(answer)
+
+    def _send(self, message: object) -> None:
+        if self._process.stdin:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+
+class Run:
+    """All rounds of one case."""
+
+    def __init__(self, case: Case, store: _lakefs.Store, lakectl: _lakefs.Lakectl, root: Path) -> None:
+        self.case = case
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.requests: dict[str, list[int]] = defaultdict(list)
+        self.peak = 0.0
+        self._store = store
+        self._lakectl = lakectl
+        self._root = root
+        self._repository = f"bench-{secrets.token_hex(4)}"
+
+    def run(self) -> None:
+        commit = self._seed()
+        for number in range(self.case.rounds):
+            self._round(number, commit)
+            print(f"  {self.case.name}: round {number + 1} of {self.case.rounds}", file=sys.stderr)
+        self._store.delete_repository(self._repository)
+
+    def _seed(self) -> str:
+        first = self._store.create_repository(self._repository)
+        with Child(self._store, self._repository, self._root / "seed") as child:
+            child.do("open", ref=first, cache="cache")
+            child.do("fill", files=self.case.files, size=self.case.size)
+            made = str(child.do("stage", branch="seed")["commit"])
+        shutil.rmtree(self._root / "seed")
+        return made
+
+    def _round(self, number: int, commit: str) -> None:
+        place = self._root / f"round-{number}"
+        place.mkdir()
+        with Child(self._store, self._repository, place / "perago") as child:
+            self._downloads(child, place, commit, number)
+            self._stages(child, place, commit, number)
+            self.peak = max(self.peak, float(child.do("peak")["megabytes"]))
+        shutil.rmtree(place)
+
+    def _downloads(self, child: Child, place: Path, commit: str, number: int) -> None:
+        uri = f"lakefs://{self._repository}/{commit}/data/"
+        contestants: list[Callable[[], None]] = [
+            lambda: self._perago("perago download cold", child, "open", ref=commit, cache="cache"),
+            lambda: self._other(
+                "lakectl fs download", lambda: self._lakectl.run("fs", "download", "-r", uri, str(place / "down"))
+            ),
+        ]
+        for contestant in contestants if number % 2 == 0 else reversed(contestants):
+            contestant()
+        self._other("cp -r", lambda: _cp(place / "down", place / "copy"))
+        shutil.rmtree(place / "copy")
+        self._perago("perago download warm", child, "open", ref=commit, cache="cache")
+        self._perago("perago no-op diff", child, "diff")
+
+    def _stages(self, child: Child, place: Path, commit: str, number: int) -> None:
+        shutil.rmtree(place / "down")
+        branch, clone = f"lakectl-{number}", place / "clone"
+        self._store.create_branch(self._repository, branch, commit)
+        uri = f"lakefs://{self._repository}/{branch}/data/"
+        self._other("lakectl local clone", lambda: self._lakectl.run("local", "clone", uri, str(clone)))
+        self._other("lakectl local status", lambda: self._lakectl.run("local", "status", str(clone)))
+        for label, kind, count in self._changes():
+            self._perago(None, child, "open", ref=commit, cache="cache")
+            child.do("change", kind=kind, count=count)
+            _engine.change(clone, kind, count)
+            self._perago(f"perago {label}", child, "stage", branch=f"perago-{number}-{label.replace(' ', '-')}")
+            name = label.replace("stage", "lakectl local commit")
+            self._other(name, lambda: self._lakectl.run("local", "commit", str(clone), "-m", "staged"))
+
+    def _changes(self) -> list[tuple[str, str, int]]:
+        changes = [("stage 1", "edit", 1)] if self.case.files > 1 else []
+        changes.append(("stage all", "edit", -1))
+        if self.case.deletes:
+            changes.append((f"stage {self.case.deletes} deletes", "delete", self.case.deletes))
+        return changes
+
+    def _perago(self, label: str | None, child: Child, command: str, **details: object) -> None:
+        before = self._store.requests()
+        answer = child.do(command, **details)
+        if label:
+            self.seconds[label].append(float(answer["seconds"]))
+            self.requests[label].append(self._store.requests() - before)
+
+    def _other(self, label: str, action: Callable[[], float]) -> None:
+        before = self._store.requests()
+        self.seconds[label].append(action())
+        self.requests[label].append(self._store.requests() - before)
+
+
+def _cp(source: Path, target: Path) -> float:
+    began = time.perf_counter()
+    subprocess.run(["cp", "-r", str(source), str(target)], check=True)
+    return time.perf_counter() - began
+
+
+def report(runs: list[Run]) -> list[dict[str, Any]]:
+    """Prints what was measured and each target; the targets as values."""
+    verdicts: list[dict[str, Any]] = []
+    for run in runs:
+        print(f"\n{run.case.name}  ({run.case.rounds} rounds, medians; peak memory of the engine {run.peak:.0f} MB)")
+        for label, seconds in run.seconds.items():
+            requests = statistics.median_high(run.requests[label])
+            spread = f"[{min(seconds):.3f} to {max(seconds):.3f}]"
+            print(f"  {label:32} {statistics.median(seconds):9.3f} s   {requests:7} requests   {spread}")
+        verdicts += _verdicts(run)
+    print("\ntargets")
+    for verdict in verdicts:
+        word = "reached" if verdict["reached"] else "MISSED"
+        print(f"  {word:8} {verdict['case']:15} {verdict['target']}: {verdict['measured']}")
+    return verdicts
+
+
+def _verdicts(run: Run) -> Generator[dict[str, Any]]:
+    for target in TARGETS:
+        if target.only in (None, run.case.name) and target.ours in run.seconds:
+            ratio = statistics.median(run.seconds[target.ours]) / statistics.median(run.seconds[target.theirs])
+            text = f"{target.ours} <= {target.factor:g} x {target.theirs}"
+            yield {"case": run.case.name, "target": text, "measured": f"{ratio:.2f} x", "reached": ratio <= target.factor}
+    for label, case, most in REQUEST_TARGETS:
+        if case == run.case.name:
+            count = max(run.requests[label])
+            yield {"case": case, "target": f"{label} needs <= {most} requests", "measured": str(count), "reached": count <= most}
+    text = f"peak memory of the engine <= {PEAK_MEGABYTES} MB"
+    yield {"case": run.case.name, "target": text, "measured": f"{run.peak:.0f} MB", "reached": run.peak <= PEAK_MEGABYTES}
+
+
+@contextmanager
+def lakefs() -> Generator[Endpoints]:
+    """A server of our own and nothing else beside it, or the one that PERAGO_TEST_STACK names."""
+    if reused := os.environ.get("PERAGO_TEST_STACK"):
+        yield Endpoints.from_json(Path(reused).read_text())
+        return
+    with Stack() as stack:
+        endpoints = stack.endpoints
+        stack.conductor.stop()
+        yield endpoints
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round, no judgement")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+    parser.add_argument("--case", action="append", metavar="NAME", help="only the cases whose name contains this")
+    arguments = parser.parse_args()
+    cases = [
+        case
+        for case in (QUICK if arguments.quick else FULL)
+        if not arguments.case or any(part in case.name for part in arguments.case)
+    ]
+    runs: list[Run] = []
+    with tempfile.TemporaryDirectory(prefix="perago-bench-") as temporary, lakefs() as endpoints:
+        root = Path(temporary)
+        lakectl = _lakefs.Lakectl(endpoints, root)
+        for case in cases:
+            (root / case.name).mkdir()
+            runs.append(Run(case, _lakefs.Store(endpoints), lakectl, root / case.name))
+            runs[-1].run()
+    verdicts = report(runs)
+    if arguments.json:
+        measured = [
+            {"case": run.case.name, "seconds": run.seconds, "requests": run.requests, "peak_megabytes": run.peak} for run in runs
+        ]
+        arguments.json.write_text(json.dumps({"measured": measured, "targets": verdicts}, indent=1))
+    return 0 if arguments.quick or all(verdict["reached"] for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
