@@ -1,5 +1,6 @@
 """The front door: everything a task author imports. Importing it loads neither Pydantic nor pyspark."""
 
+from perago.attempt.cancellation import cancelled
 from perago.declare.checks import forbid_glob, require_dir, require_file, require_glob
 from perago.declare.controls import ExecutionLimits, PublishBudget, RetryPolicy, TaskControls, TimeoutPolicy
 from perago.declare.spark import SparkWorkspace
@@ -40,6 +41,7 @@ __all__ = [
     "TaskTerminalError",
     "TimeoutPolicy",
     "WorkspaceSpec",
+    "cancelled",
     "forbid_glob",
     "require_dir",
     "require_file",

@@ -125,6 +125,15 @@ def test_nothing_is_sent_to_a_workflow_that_is_gone() -> None:
     assert deliver(server, attempt) == completion.Superseded("Conductor no longer has the task")
 
 
+def test_a_task_stuck_in_progress_in_a_workflow_that_ended_is_given_up() -> None:
+    server = Faulty()
+    attempt = polled(server)
+    row = server.tasks[attempt.task_id]
+    server.terminate(attempt.workflow_id)
+    server.tasks[attempt.task_id] = row
+    assert deliver(server, attempt) == completion.Superseded("its workflow is TERMINATED")
+
+
 def test_nothing_is_sent_after_the_deadline() -> None:
     server = Faulty()
     attempt = polled(server)

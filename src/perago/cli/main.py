@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perago.cli import check, demo, dev, extract, gc, init, register, run
+from perago.cli import check, demo, dev, extract, gc, init, register, run, start, status
 from perago.errors import PeragoError
 
 app = typer.Typer(
@@ -21,6 +21,8 @@ app.command("check")(check.check)
 app.command("run")(run.run)
 app.command("extract")(extract.extract)
 app.command("register")(register.register)
+app.command("start")(start.start)
+app.command("status")(status.status)
 app.command("gc")(gc.gc)
 app.command("dev")(dev.dev)
 app.command("demo")(demo.demo)

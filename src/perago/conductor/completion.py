@@ -21,6 +21,7 @@ _TAKEN_AS = {
     TaskStatus.FAILED_WITH_TERMINAL_ERROR: {"FAILED_WITH_TERMINAL_ERROR", "COMPLETED_WITH_ERRORS"},
 }
 """An optional task that failed counts as completed with errors."""
+_ENDED = {"COMPLETED", "FAILED", "TERMINATED", "TIMED_OUT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded
     if not same_execution(attempt, seen):
         return Superseded(f"the task was handed out again (status {seen.status}, worker {seen.worker_id or 'none'})")
     if seen.status == "IN_PROGRESS":
-        return False
+        return Superseded(f"its workflow is {seen.workflow_status}") if seen.workflow_status in _ENDED else False
     if seen.status not in _TAKEN_AS[outcome.status]:
         return Superseded(f"the task is {seen.status}")
     if outcome.output is not None and seen.output and _plain(seen.output) != _plain(outcome.output):
@@ -93,7 +94,7 @@ def deliver(
     sent, trouble = 0, "the lease ended first"
     while deadline - clock() > SHORTEST_REQUEST:
         try:
-            verdict = judge(attempt, outcome, conductor.task(attempt.task_id))
+            verdict = judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
         except ConductorNotFound:
             return Superseded("Conductor no longer has the task")
         except (ConductorUnavailable, ConductorUnknown) as error:
@@ -114,6 +115,11 @@ def deliver(
                 continue
         sleep(max(0.0, min(PAUSES[min(sent, len(PAUSES) - 1)], deadline - clock())))
     return Unknown(trouble)
+
+
+def _read(conductor: port.Conductor, attempt: Attempt, *, with_workflow: bool) -> port.Snapshot:
+    """A task that stays in progress whatever is sent may be stuck in a workflow that has ended."""
+    return conductor.snapshot(attempt.workflow_id, attempt.task_id) if with_workflow else conductor.task(attempt.task_id)
 
 
 def _send(conductor: port.Conductor, attempt: Attempt, outcome: Outcome, timeout: float) -> str | None:

@@ -1,0 +1,158 @@
+"""Between Conductor and the slots: takes a task for each idle slot, looks after the attempt, and delivers its end."""
+
+import asyncio
+import collections
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from perago.conductor import completion
+from perago.conductor.port import Polled
+from perago.errors import ConductorError, TaskStatus
+from perago.events import Event
+from perago.model import Outcome
+from perago.protocol import names
+from perago.worker import logs, messages, metrics
+from perago.worker.desk import Desk
+from perago.worker.lakewatch import LakeWatch
+from perago.worker.polling import Polling
+from perago.worker.running import Running
+from perago.worker.slot import Slot
+
+RECENT = 20
+HARD_REPORT_SECONDS = 5.0
+
+
+class Broker:
+    """`clear` removes what a dead executor left of an attempt; it is called in a thread."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        tasks: Mapping[str, messages.TaskFacts],
+        counters: metrics.Metrics,
+        log: logs.Logger,
+        clear: Callable[[Running], None],
+    ) -> None:
+        self.recent: collections.deque[dict[str, Any]] = collections.deque(maxlen=RECENT)
+        self.cut_short = 0
+        self.conductor_is_up = True
+        self._desk = desk
+        self._tasks = tasks
+        self._metrics = counters
+        self._log = log
+        self._clear = clear
+        self._report_until = float("inf")
+        self._pending: set[asyncio.Task[Any]] = set()
+        self._slots: dict[str, Slot] = {}
+        self._lake: LakeWatch | None = None
+
+    def watch_lake(self, lake: LakeWatch) -> None:
+        self._lake = lake
+
+    async def serve(self, slot: Slot, polling: Polling) -> None:
+        """One slot's life: until the worker stops."""
+        while await slot.ready():
+            found = await polling.next(slot.name)
+            if found is None:
+                break
+            await self._attend(slot, *found)
+        await slot.close()
+
+    def stop_hard(self, slots: list[Slot]) -> None:
+        """Call off what runs; whatever has to be said to Conductor is said within a few seconds, or not at all."""
+        self._report_until = time.monotonic() + HARD_REPORT_SECONDS
+        for slot in slots:
+            if slot.running is not None:
+                slot.running.call_off("the worker was stopped")
+                self._spawn(slot.interrupt(slot.running, hard=True))
+
+    async def settle(self, patience: float | None) -> None:
+        """Until nothing is left to deliver or to clean up, or patience ends."""
+        deadline = None if patience is None else time.monotonic() + patience
+        while self._pending and (deadline is None or time.monotonic() < deadline):
+            left = None if deadline is None else deadline - time.monotonic()
+            await asyncio.wait(self._pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+    # one attempt
+
+    async def _attend(self, slot: Slot, polled: Polled, polled_at: float) -> None:
+        execution_id = names.execution_id(time.time(), secrets.token_bytes(8))
+        running = Running(polled, self._tasks[polled.attempt.task_type], execution_id, self._desk, self, polled_at=polled_at)
+        self._slots[execution_id] = slot
+        about = logs.of_attempt(running.attempt, execution_id)
+        self._log.debug("attempt begins", slot=slot.name, **about)
+        keeper = self._spawn(running.keep())
+        outcome = await slot.run(running)
+        # The executor is free again: it need not wait until Conductor has taken the result.
+        self._spawn(self._conclude(slot.name, running, outcome, keeper))
+
+    async def _conclude(self, name: str, running: Running, outcome: Outcome, keeper: "asyncio.Task[None]") -> None:
+        if running.death is not None:
+            self._spawn(self._desk.call(self._clear, running))
+        delivery = await running.deliver(outcome, until=lambda: self._report_until)
+        await keeper
+        self._slots.pop(running.execution_id, None)
+        if running.cancel_reason is not None and outcome.status is not TaskStatus.COMPLETED:
+            self.cut_short += 1
+        if outcome.status is not TaskStatus.COMPLETED and running.facts.needs_lake and self._lake is not None:
+            self._lake.doubt()
+        self._sum_up(name, running, outcome, delivery)
+
+    def _sum_up(self, name: str, running: Running, outcome: Outcome, delivery: completion.Delivery) -> None:
+        """The one line that says what became of an attempt; tracebacks follow it."""
+        word = metrics.delivery_word(delivery)
+        self._metrics.ended(running.attempt.task_type, outcome.status.value, delivery)
+        line = {
+            **logs.of_attempt(running.attempt, running.execution_id),
+            "slot": name,
+            "status": outcome.status.value,
+            "delivery": word,
+            **running.tally.summary(),
+        }
+        if outcome.reason is not None:
+            line["reason"] = outcome.reason
+        if not isinstance(delivery, completion.Accepted):
+            line["delivery_reason"] = delivery.reason
+        well = outcome.status is TaskStatus.COMPLETED and word == "accepted"
+        (self._log.info if well else self._log.warning)("attempt", **line)
+        if outcome.log:
+            self._log.error("traceback", **logs.of_attempt(running.attempt, running.execution_id), text="\n".join(outcome.log))
+        self.recent.append({"ended_at": time.time(), **line})
+
+    # what attempts and polls tell
+
+    def happened(self, running: Running, event: Event) -> None:
+        self._metrics.happened(running.attempt.task_type, event)
+
+    def lease_extended(self, lateness: float) -> None:
+        self._metrics.lease_extended(lateness)
+
+    def called_off(self, running: Running) -> None:
+        self._metrics.called_off(running.attempt.task_type)
+        self._log.warning(
+            "attempt called off", cause=running.cancel_reason, **logs.of_attempt(running.attempt, running.execution_id)
+        )
+        slot = self._slots.get(running.execution_id)
+        if slot is not None:
+            self._spawn(slot.interrupt(running, hard=False))
+
+    def conductor_failed(self, error: ConductorError) -> None:
+        """Said once per outage."""
+        if self.conductor_is_up:
+            self.conductor_is_up = False
+            self._metrics.conductor(up=False)
+            self._log.error("Conductor cannot be reached; trying again until it can", error=str(error))
+
+    def conductor_answered(self) -> None:
+        if not self.conductor_is_up:
+            self.conductor_is_up = True
+            self._metrics.conductor(up=True)
+            self._log.info("Conductor answers again")
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.create_task(work)
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return task

@@ -1,0 +1,114 @@
+"""The executor's end of its channel: one thread reads, whoever has something to say writes, a fence waits for its answer."""
+
+import contextlib
+import itertools
+import os
+import queue
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from perago import errors
+from perago.model import Attempt, Snapshot
+from perago.worker import messages
+
+FENCE_PATIENCE = 60.0
+"""Beyond the end of the lease a fence cannot succeed; the supervisor answers long before."""
+
+
+class SupervisorChannel:
+    """Also the attempt fence of the running attempt. A process forked by a body that comes here ends on the spot."""
+
+    def __init__(self, connection: socket.socket, on_cancel: Callable[[messages.Cancel], None]) -> None:
+        self._socket = connection
+        self._on_cancel = on_cancel
+        self._owner = os.getpid()
+        self._sending = threading.Lock()
+        self._runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
+        self._answers: dict[int, queue.SimpleQueue[messages.Answer]] = {}
+        self._numbers = itertools.count(1)
+        self._lease_deadline = 0.0
+        self._reader = threading.Thread(target=self._read, name="perago-channel", daemon=True)
+
+    def start(self) -> None:
+        self._reader.start()
+
+    def runs(self) -> Iterator[messages.Run]:
+        """One after the other, until the supervisor hangs up (and this process ends)."""
+        while True:
+            yield self._runs.get()
+
+    def send(self, message: messages.ToSupervisor) -> None:
+        self.require_owner()
+        data = messages.for_supervisor(message)
+        with self._sending:
+            self._socket.sendall(data)
+
+    def require_owner(self) -> None:
+        """A fork of the executor holds copies of everything; only the original may speak and go on."""
+        if os.getpid() != self._owner:
+            os._exit(0)
+
+    # the attempt fence
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        del attempt  # there is only one at a time
+        number, box = next(self._numbers), queue.SimpleQueue[messages.Answer]()
+        self._answers[number] = box
+        try:
+            self.send(messages.Fence(number))
+            answer = box.get(timeout=max(0.0, self.lease_seconds_left()) + FENCE_PATIENCE)
+        except queue.Empty:
+            raise errors.ConductorUnavailable("the supervisor did not answer the attempt fence") from None
+        finally:
+            del self._answers[number]
+        if answer.snapshot is None:
+            raise _error(answer)
+        return answer.snapshot
+
+    def lease_seconds_left(self) -> float:
+        return self._lease_deadline - time.monotonic()
+
+    # the reading thread
+    def _read(self) -> None:
+        # An unreadable message is as final as a closed channel: the two ends are out of step.
+        with contextlib.suppress(OSError, EOFError, ValueError):
+            while True:
+                self._take(messages.read_by_executor(self._exactly(messages.length(self._exactly(messages.LENGTH.size)))))
+        end_with_children()
+
+    def _take(self, message: messages.ToExecutor) -> None:
+        match message:
+            case messages.Run():
+                self._lease_deadline = message.lease_deadline
+                self._runs.put(message)
+            case messages.Answer():
+                if (box := self._answers.get(message.request)) is not None:
+                    box.put(message)
+            case messages.LeaseMoved():
+                self._lease_deadline = message.deadline
+            case messages.Cancel():
+                self._on_cancel(message)
+
+    def _exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = self._socket.recv(count - len(parts))
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+
+def end_with_children() -> None:
+    """The executor leads a process group of its own; whatever the body started and left behind goes with it."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _error(answer: messages.Answer) -> errors.ConductorError:
+    kinds = (errors.ConductorNotFound, errors.ConductorRejected, errors.ConductorUnavailable, errors.ConductorUnknown)
+    kind = {kind.__name__: kind for kind in kinds}.get(answer.error or "", errors.ConductorUnavailable)
+    return kind(answer.message)

@@ -1,0 +1,146 @@
+"""One executor process: imports the task modules, connects, then runs one attempt at a time as the supervisor says."""
+
+import contextlib
+import ctypes
+import io
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from perago.attempt import cancellation, declared, spine
+from perago.attempt import port as attempt_port
+from perago.declare import loading, taskdef
+from perago.declare.task import TaskDeclaration
+from perago.errors import LakeError, SetupError
+from perago.events import Event
+from perago.lake.client import LakeFS
+from perago.lake.http import Timeouts
+from perago.model import Outcome, WorkspaceRef
+from perago.worker import channel, interruption, messages, surroundings
+from perago.worker import settings as worker_settings
+from perago.workspace import options
+from perago.workspace.local import LocalWorkspace
+
+LAKE_TIMEOUTS = Timeouts(connect=10, request=60)
+REFUSED = 3
+"""Exit code of an executor whose modules cannot be used."""
+_PR_SET_PDEATHSIG = 1
+
+
+class Executor:
+    """Everything that stays from one attempt to the next."""
+
+    def __init__(
+        self, line: channel.SupervisorChannel, settings: worker_settings.Settings, calling_off: interruption.Interruption
+    ) -> None:
+        self._line = line
+        self._settings = settings
+        self._calling_off = calling_off
+        self._options = options.Options(
+            settings.perago_workspace_root, settings.perago_cache_root, settings.perago_cache_max_size
+        )
+        self._lake = _lake(settings)
+        self._tasks: dict[str, TaskDeclaration] = {}
+
+    def introduce(self, modules: Sequence[str]) -> None:
+        """Import the modules, say what they declare, and connect."""
+        tasks = [loading.load(module) for module in modules]
+        self._tasks = {task.name: task for task in tasks}
+        self._line.send(messages.Declared(tuple(facts(task) for task in tasks)))
+        # An outage now is no reason not to be there when it ends.
+        with contextlib.suppress(LakeError):
+            if self._settings.lakefs is not None:
+                self._lake.capabilities()
+        self._line.send(messages.Ready())
+
+    def serve(self) -> None:
+        for run in self._line.runs():
+            before = surroundings.note()
+            finished = messages.Finished(run.execution_id, self._run(run))
+            self._line.require_owner()
+            for left in surroundings.put_back(before):
+                self._line.send(messages.Remark("warning", left))
+            self._line.send(finished)
+            cancellation.set_reason(None)
+
+    def _run(self, run: messages.Run) -> Outcome:
+        attempt = run.polled.attempt
+        declaration = self._tasks[attempt.task_type]
+        execution = spine.Execution(
+            attempt=attempt,
+            id=run.execution_id,
+            task=interruption.InterruptibleTask(declared.DeclaredTask(declaration), self._calling_off),
+            lake=self._lake,
+            conductor=self._line,
+            workspaces=lambda ref: self._workspace(declaration, ref, run),
+            budget=declared.budget(declaration),
+            emit=self._emit,
+            reason_max_length=self._settings.perago_failure_reason_max_length,
+        )
+        return spine.run(execution, run.polled.input)
+
+    def _workspace(self, declaration: TaskDeclaration, ref: WorkspaceRef, run: messages.Run) -> attempt_port.AttemptWorkspace:
+        prefix = declaration.workspace.prefix if declaration.workspace else "/"
+        return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
+
+    def _emit(self, event: Event) -> None:
+        self._line.send(messages.Happened(event))
+
+
+def facts(task: TaskDeclaration) -> messages.TaskFacts:
+    planned = declared.budget(task)
+    return messages.TaskFacts(
+        module=task.module,
+        task_type=task.name,
+        needs_lake=task.workspace is not None,
+        definition=taskdef.of(task),
+        warnings=task.warnings,
+        publish_seconds=planned.publish_seconds,
+        completion_seconds=planned.completion_seconds,
+        heartbeat_seconds=planned.heartbeat_seconds,
+    )
+
+
+def _lake(settings: worker_settings.Settings) -> LakeFS:
+    """Without settings only workspace-free tasks are started, and they never call it."""
+    access = settings.lakefs or worker_settings.LakeAccess("http://lakefs-is-not-configured.invalid", "", "")
+    return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)
+
+
+def die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when the supervisor ends; if it ended before we asked, end now."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m perago.worker.executor FD PARENT MODULE…`, started by the supervisor only."""
+    descriptor, parent, *modules = arguments
+    die_with(int(parent))
+    calling_off = interruption.Interruption()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, calling_off.on_signal)
+    for stream in (sys.stdout, sys.stderr):
+        # What the body printed last is what its death is understood by.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    connection = socket.socket(fileno=int(descriptor))
+    os.set_inheritable(connection.fileno(), False)
+    line = channel.SupervisorChannel(connection, lambda cancel: cancellation.set_reason(cancel.reason))
+    try:
+        executor = Executor(line, worker_settings.load(), calling_off)
+        line.start()
+        executor.introduce(modules)
+    except SetupError as error:
+        line.send(messages.Refused(str(error)))
+        return REFUSED
+    executor.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""A task whose body can be called off: by the flag that `perago.cancelled()` reads, then by SIGTERM."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from perago.attempt import cancellation, port
+from perago.errors import AttemptCancelled
+from perago.model import Listing
+
+
+class Interrupted(BaseException):
+    """Raised into the body; not an Exception, so that a body that catches those does not go on."""
+
+
+@dataclass(slots=True)
+class Interruption:
+    """Whether SIGTERM may interrupt what runs: only the body, never Perago's own steps around it."""
+
+    body_runs: bool = False
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self.body_runs and cancellation.cancelled():
+            self.body_runs = False
+            raise Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptibleTask:
+    """Another task, asked in between whether its result is still wanted."""
+
+    task: port.Task
+    interruption: Interruption
+
+    @property
+    def read_only(self) -> bool:
+        return self.task.read_only
+
+    def accept(self, task_input: Mapping[str, Any]) -> port.Call:
+        return self.task.accept(task_input)
+
+    def check_before(self, listing: Listing) -> None:
+        refuse_cancelled()
+        self.task.check_before(listing)
+
+    def body(self, workspace: object, params: object) -> object:
+        refuse_cancelled()
+        try:
+            self.interruption.body_runs = True
+            returned = self.task.body(workspace, params)
+            self.interruption.body_runs = False
+        except Interrupted:
+            raise _called_off() from None
+        finally:
+            self.interruption.body_runs = False
+        refuse_cancelled()
+        return returned
+
+    def result(self, returned: object) -> Mapping[str, Any]:
+        return self.task.result(returned)
+
+    def check_after(self, listing: Listing) -> None:
+        refuse_cancelled()
+        self.task.check_after(listing)
+
+
+def refuse_cancelled() -> None:
+    if cancellation.cancelled():
+        raise _called_off()
+
+
+def _called_off() -> AttemptCancelled:
+    return AttemptCancelled(f"the attempt was called off: {cancellation.reason()}")

@@ -1,0 +1,150 @@
+"""Which idle slot asks Conductor for which task type, and when.
+
+A poll asks for one task, so that a ready one is never held back for company. Where every type can have a slot waiting, polls are
+long; where slots are fewer than types, short ones go round. While nothing is found one slot per type asks; each find lets one
+more ask beside it. Nobody asks without a free executor, so nothing is taken that cannot begin at once.
+"""
+
+import asyncio
+import contextlib
+import random
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perago.conductor.port import Polled
+from perago.errors import ConductorError
+from perago.model import TaskType, WorkerId
+from perago.worker.desk import Desk
+
+LONG_SECONDS = 1.0
+"""Of a long poll; also how long an idle worker may need to stop."""
+STOP_SLACK = 0.5
+SHORT_SECONDS = 0.1
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 10.0
+
+
+@dataclass(slots=True)
+class Queue:
+    """One task type: how many ask for it, how many may, and since when nobody did."""
+
+    task_type: TaskType
+    asking: int = 0
+    allowed: int = 1
+    asked_at: float = 0.0
+    is_held: bool = False
+    """Not asked at all while what its tasks need is not there."""
+
+
+@dataclass
+class Polling:
+    desk: Desk
+    queues: Sequence[Queue]
+    slots: int
+    failed: Callable[[ConductorError], None]
+    answered: Callable[[], None]
+    idle: int = 0
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _failures: int = 0
+    _not_before: float = 0.0
+
+    async def next(self, name: str) -> tuple[Polled, float] | None:
+        """A task for this slot and when it was asked for; None once the worker stops."""
+        self.idle += 1
+        try:
+            while not self.stopping.is_set():
+                queue = choose(self.queues)
+                if queue is None or time.monotonic() < self._not_before:
+                    await self._rest()
+                    continue
+                asked_at = time.monotonic()
+                polled = await self._ask(queue, name)
+                if polled is not None and self.stopping.is_set():
+                    await self._hand_back(polled)
+                elif polled is not None:
+                    return polled, asked_at
+            return None
+        finally:
+            self.idle -= 1
+
+    def hold(self, task_type: TaskType, *, held: bool) -> None:
+        for queue in self.queues:
+            if queue.task_type == task_type:
+                queue.is_held = held
+        self._wake()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self._wake()
+
+    async def _ask(self, queue: Queue, name: str) -> Polled | None:
+        wait = LONG_SECONDS if self.idle >= len(self.queues) else SHORT_SECONDS
+        queue.asking, queue.asked_at = queue.asking + 1, time.monotonic()
+        try:
+            found = await self._unless_stopped(
+                self.desk.call(self.desk.conductor.poll, queue.task_type, nonce(name), wait_seconds=wait)
+            )
+        except ConductorError as error:
+            self._pause(error)
+            return None
+        finally:
+            queue.asking -= 1
+        if self._failures:
+            self._failures = 0
+            self.answered()
+        queue.allowed = min(queue.allowed + 1, self.slots) if found else 1
+        self._wake()
+        return found
+
+    async def _unless_stopped(self, call: Coroutine[Any, Any, Polled | None]) -> Polled | None:
+        """A poll may have taken a task, so it is waited for; but a server that hangs does not keep the worker from stopping."""
+        poll, stop = asyncio.create_task(call), asyncio.create_task(self.stopping.wait())
+        try:
+            await asyncio.wait([poll, stop], return_when=asyncio.FIRST_COMPLETED)
+            if not poll.done():
+                await asyncio.wait([poll], timeout=LONG_SECONDS + STOP_SLACK)
+            return poll.result() if poll.done() else None
+        finally:
+            stop.cancel()
+
+    async def _hand_back(self, polled: Polled) -> None:
+        """It came in while the worker was told to stop: the next one to ask gets it."""
+        with contextlib.suppress(ConductorError):
+            await self.desk.call(self.desk.conductor.hand_back, polled.attempt)
+
+    def _pause(self, error: ConductorError) -> None:
+        self._failures += 1
+        for queue in self.queues:
+            queue.allowed = 1
+        self._not_before = time.monotonic() + pause_after(self._failures)
+        self.failed(error)
+
+    async def _rest(self) -> None:
+        """Until something changes, or until Conductor may be asked again after a failure."""
+        pause = self._not_before - time.monotonic()
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), pause if pause > 0 else LONG_SECONDS)
+
+    def _wake(self) -> None:
+        self._changed.set()
+
+
+def choose(queues: Sequence[Queue]) -> Queue | None:
+    """The one with the fewest asking, and among those the one that waited longest: no type starves another."""
+    open_ones = [queue for queue in queues if queue.asking < queue.allowed and not queue.is_held]
+    return min(open_ones, key=lambda queue: (queue.asking, queue.asked_at), default=None)
+
+
+def pause_after(failures: int) -> float:
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10))
+    return longest * (0.5 + random.random() / 2)  # noqa: S311  jitter, so that workers do not come back all at once
+
+
+def nonce(name: str) -> WorkerId:
+    """The slot's name, and what tells this poll from every other."""
+    return WorkerId(f"{name}-{secrets.token_hex(6)}")

@@ -1,0 +1,164 @@
+"""An executor's process as the supervisor holds it: started fresh, spoken to over a private socket, heard, and ended."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from perago.worker import messages
+from perago.worker.guardian import Guardian
+
+LONGEST_LINE = 16 << 10
+DRAIN_SECONDS = 2.0
+"""For what a dead executor had still written to its channel and its output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a process ended."""
+
+    code: int
+
+    def __str__(self) -> str:
+        if self.code >= 0:
+            return f"exited with code {self.code}"
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-self.code).name} ({-self.code})"
+        return f"was killed by signal {-self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Who hears what the process says. Called in the loop's thread."""
+
+    message: Callable[[messages.ToSupervisor], None]
+    line: Callable[[str, str], None]
+    """Stream name and one line of what the process printed."""
+
+
+class ExecutorProcess:
+    """Made by `start`; `ended` is done when it is dead and everything it said has been heard."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", connection: socket.socket, ears: Ears, guardian: Guardian) -> None:
+        self._popen = popen
+        self._ears = ears
+        self._guardian = guardian
+        self._connection = connection
+        self._writer: asyncio.StreamWriter | None = None
+        self.ended: asyncio.Task[Death] = asyncio.create_task(self._watch())
+
+    @classmethod
+    def start(cls, modules: Sequence[str], ears: Ears, guardian: Guardian) -> "ExecutorProcess":
+        """From the loop's thread: the kernel ties the child's life to the thread that starts it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "perago.worker.executor", str(theirs.fileno()), str(os.getpid()), *modules],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+                start_new_session=True,
+            )
+        guardian.watch(popen.pid)
+        return cls(popen, ours, ears, guardian)
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.ended.done()
+
+    def send(self, message: messages.ToExecutor) -> None:
+        """Buffered; to a process that is gone it is lost, which its death makes known."""
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(messages.for_executor(message))
+
+    def hang_up(self) -> None:
+        """An executor whose channel closes ends itself."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGKILL goes to all that the executor and its body started, anything else to the executor alone."""
+        if self._popen.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if number is signal.SIGKILL:
+                os.killpg(self.pid, number)
+            else:
+                os.kill(self.pid, number)
+
+    async def _watch(self) -> Death:
+        reader, self._writer = await asyncio.open_connection(sock=self._connection)
+        hearing = asyncio.create_task(self._hear(reader))
+        pipes = [await self._listen("stdout", self._popen.stdout), await self._listen("stderr", self._popen.stderr)]
+        code = await self._exit()
+        # Whatever it left running would keep its pipes open, and nobody would look after it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._guardian.forget(self.pid)
+        await asyncio.wait([hearing, *(pipe.closed for _, pipe in pipes)], timeout=DRAIN_SECONDS)
+        hearing.cancel()
+        for transport, _ in pipes:
+            transport.close()
+        self._writer.close()
+        return Death(code)
+
+    async def _exit(self) -> int:
+        """A thread waits, so that no process-wide child handler is needed."""
+        loop, gone = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+
+        def wait() -> None:
+            code = self._popen.wait()
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                loop.call_soon_threadsafe(gone.set_result, code)
+
+        threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
+        return await gone
+
+    async def _hear(self, reader: asyncio.StreamReader) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError, ValueError):
+            while True:
+                size = messages.length(await reader.readexactly(messages.LENGTH.size))
+                self._ears.message(messages.read_by_supervisor(await reader.readexactly(size)))
+
+    async def _listen(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, _Lines]":
+        loop = asyncio.get_running_loop()
+        return await loop.connect_read_pipe(lambda: _Lines(lambda line: self._ears.line(name, line)), pipe)
+
+
+class _Lines(asyncio.Protocol):
+    """Bytes to lines; endless ones are cut."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        self._heard = heard
+        self._rest = b""
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._say(line)
+        while len(self._rest) > LONGEST_LINE:
+            self._say(self._rest[:LONGEST_LINE])
+            self._rest = self._rest[LONGEST_LINE:]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self._rest:
+            self._say(self._rest)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def _say(self, line: bytes) -> None:
+        self._heard(line.rstrip(b"\r").decode(errors="backslashreplace"))

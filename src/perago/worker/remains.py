@@ -1,0 +1,48 @@
+"""What dead executors leave behind: their attempt directories and staging branches, found and removed. Faults end nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from perago.errors import LakeError, LakeNotFound
+from perago.lake.port import Lake
+from perago.model import BranchName, Repository
+from perago.protocol import names
+from perago.worker.running import Running
+from perago.workspace import scratch
+
+Complain = Callable[[str], None]
+
+
+def clear(running: Running, root: Path, lake: Lake | None, complain: Complain) -> None:
+    """After the executor of this attempt died. Its staging branch goes first: with it goes its right to publish."""
+    if lake is not None and running.facts.needs_lake:
+        _delete_staging_branch(running, lake, complain)
+    try:
+        scratch.collect(root, running.execution_id)
+    except OSError as error:
+        complain(f"failed to collect the workspace of a dead executor: {error}")
+
+
+def sweep(root: Path, older_than: float, complain: Complain) -> int:
+    """Directories whose owner is gone; how many went."""
+    try:
+        return len(scratch.sweep(root, older_than))
+    except OSError as error:
+        complain(f"failed to sweep {root}: {error}")
+        return 0
+
+
+def _delete_staging_branch(running: Running, lake: Lake, complain: Complain) -> None:
+    given = running.polled.input.get("workspace")
+    if not isinstance(given, dict):
+        return
+    repository, target = given.get("repository"), given.get("branch")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(repository, str) or not isinstance(target, str):
+        return
+    branch = names.staging_branch(running.attempt, running.execution_id, BranchName(target))
+    try:
+        lake.delete_branch(Repository(repository), branch)
+    except LakeNotFound:
+        return
+    except LakeError as error:
+        complain(f"failed to delete the staging branch of a dead executor: {error}")

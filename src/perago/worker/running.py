@@ -1,0 +1,200 @@
+"""One attempt as the supervisor sees it: keeps its lease, answers its fences, calls it off, delivers its end.
+
+All its requests to Conductor go in single file (`_turn`), because overlapping ones erase each other there.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from perago import events
+from perago.conductor import completion, lease
+from perago.conductor.port import Polled
+from perago.errors import (
+    ConductorError,
+    ConductorNotFound,
+    ConductorRejected,
+    ConductorUnavailable,
+    ConductorUnknown,
+    StaleAttemptError,
+    TaskStatus,
+)
+from perago.model import ExecutionId, Outcome, Snapshot
+from perago.protocol import fence
+from perago.worker import messages, tally
+from perago.worker.desk import Desk
+from perago.worker.process import Death
+
+WATCH_SECONDS = 5.0
+"""Between two looks at whether the attempt is still wanted: this late a body learns of it."""
+AGAIN_SECONDS = 1.0
+REQUEST_SECONDS = 2.0
+"""What an extension or a fence takes at worst on a server that is well."""
+
+
+class Listener(Protocol):
+    """Whom an attempt tells about itself."""
+
+    def happened(self, running: "Running", event: events.Event) -> None: ...
+    def lease_extended(self, lateness: float) -> None: ...
+    def called_off(self, running: "Running") -> None: ...
+    def conductor_failed(self, error: ConductorError) -> None: ...
+
+
+class Running:
+    def __init__(
+        self,
+        polled: Polled,
+        facts: messages.TaskFacts,
+        execution_id: ExecutionId,
+        desk: Desk,
+        listener: Listener,
+        *,
+        polled_at: float,
+    ) -> None:
+        self.polled = polled
+        self.attempt = polled.attempt
+        self.facts = facts
+        self.execution_id = execution_id
+        self.lease = lease.start(polled.response_timeout_seconds, polled_at, facts.heartbeat_seconds)
+        self.tally = tally.Tally(time.monotonic())
+        self.cancel_reason: str | None = None
+        self.death: Death | None = None
+        """How its executor died in it."""
+        self.tell: Callable[[messages.ToExecutor], None] = _nobody
+        self._desk = desk
+        self._listener = listener
+        self._turn = asyncio.Lock()
+        self._over = asyncio.Event()
+        self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    # what the executor says
+
+    def heard(self, event: events.Event) -> None:
+        self.tally.add(event)
+        self._listener.happened(self, event)
+
+    def finished(self, outcome: Outcome) -> None:
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
+
+    @property
+    def outcome(self) -> "asyncio.Future[Outcome]":
+        return self._outcome
+
+    # the lease
+
+    async def keep(self) -> None:
+        """Until the attempt is over: extend in time, and notice when it is not wanted any more."""
+        pause = self._pause()
+        while not await self._ended_within(pause):
+            now = time.monotonic()
+            if self.lease.lost(now):
+                self.call_off("the lease ran out while Conductor could not be reached")
+            elif self._is_overdue(now):
+                self.call_off(f"it took longer than its timeout of {self.polled.timeout_seconds:g} s")
+            else:
+                async with self._turn:
+                    pause = self._pause() if await self._look() else AGAIN_SECONDS
+            pause = min(pause, max(0.05, self.lease.left(time.monotonic())))
+            if self.cancel_reason is not None:
+                return
+
+    async def _look(self) -> bool:
+        """A fresh read, then the extension if it is due; False if Conductor did not answer."""
+        try:
+            seen = await self._desk.call(self._desk.conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
+            fence.assert_current_attempt_snapshot(self.attempt, seen, self.lease.left(time.monotonic()))
+            if not self._over.is_set() and time.monotonic() >= self.lease.extend_at:
+                await self._extend()
+        except StaleAttemptError as error:
+            self.call_off(str(error))
+        except ConductorNotFound:
+            self.call_off("Conductor no longer knows this task: its workflow was removed or restarted")
+        except ConductorError as error:
+            self._listener.conductor_failed(error)
+            return False
+        return True
+
+    async def _extend(self) -> None:
+        sent_at = time.monotonic()
+        self._listener.lease_extended(max(0.0, sent_at - self.lease.extend_at))
+        await self._desk.call(self._desk.conductor.extend_lease, self.attempt)
+        self.lease = self.lease.renewed(sent_at)
+        self.tell(messages.LeaseMoved(self.lease.deadline))
+
+    def _pause(self) -> float:
+        now = time.monotonic()
+        due = [now + WATCH_SECONDS, self.lease.extend_at]
+        if self.polled.timeout_seconds:
+            due.append(self.tally.began + self.polled.timeout_seconds)
+        return max(0.05, min(due) - now)
+
+    def _is_overdue(self, now: float) -> bool:
+        return 0 < self.polled.timeout_seconds <= now - self.tally.began
+
+    async def _ended_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), seconds)
+        return self._over.is_set()
+
+    # the attempt fence
+
+    async def fence(self) -> Snapshot:
+        """A fresh read with enough lease behind it for publication and completion; tries for as long as that can be."""
+        needed = lease.needed(
+            extension=REQUEST_SECONDS,
+            fence=REQUEST_SECONDS,
+            publish=self.facts.publish_seconds,
+            completion=self.facts.completion_seconds,
+        )
+        async with self._turn:
+            while True:
+                try:
+                    if not self.lease.fits(time.monotonic(), needed=needed) or time.monotonic() >= self.lease.extend_at:
+                        await self._extend()
+                    return await self._desk.call(self._desk.conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
+                except (ConductorUnavailable, ConductorUnknown) as error:
+                    self._listener.conductor_failed(error)
+                    if self.lease.left(time.monotonic()) < self.facts.completion_seconds or self.cancel_reason is not None:
+                        raise
+                    await asyncio.sleep(AGAIN_SECONDS)
+
+    # the end
+
+    def call_off(self, reason: str) -> None:
+        """Tell the body, once; the slot interrupts and kills what does not listen."""
+        if self.cancel_reason is None and not self._outcome.done():
+            self.cancel_reason = reason
+            self.tell(messages.Cancel(self.execution_id, reason))
+            self._listener.called_off(self)
+
+    async def deliver(self, outcome: Outcome, *, until: Callable[[], float]) -> completion.Delivery:
+        """Nothing else of this attempt is sent beside it, and nothing after its lease or `until`, which may come nearer."""
+        self._over.set()
+        async with self._turn:
+            try:
+                return await self._deliver(outcome, until)
+            except ConductorRejected as error:
+                refused = Outcome(TaskStatus.FAILED, None, f"Conductor did not take the result: {error}", outcome.log)
+                try:
+                    return await self._deliver(refused, until)
+                except ConductorRejected as again:
+                    return completion.Unknown(str(again))
+
+    async def _deliver(self, outcome: Outcome, until: Callable[[], float]) -> completion.Delivery:
+        return await self._desk.call(
+            completion.deliver,
+            self._desk.conductor,
+            self.attempt,
+            outcome,
+            deadline=0.0,
+            clock=lambda: time.monotonic() - min(until(), self.lease.deadline),
+            request_timeout=max(REQUEST_SECONDS, self.facts.completion_seconds),
+        )
+
+
+def _nobody(_message: messages.ToExecutor) -> None:
+    """Before an executor has it, nobody needs to be told."""

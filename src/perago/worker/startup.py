@@ -1,0 +1,58 @@
+"""Before the first poll: what the modules need is set, the servers answer and accept us, the definitions are registered."""
+
+from collections.abc import Sequence
+
+from perago.conductor.port import Conductor
+from perago.declare import taskdef
+from perago.errors import LakeError, LakeForbidden, RuntimeConfigError
+from perago.lake.port import Lake
+from perago.model import TaskType
+from perago.worker import messages
+from perago.worker.settings import Settings
+
+
+def require_distinct(tasks: Sequence[messages.TaskFacts]) -> None:
+    """Two modules with one task type would take each other's work."""
+    seen: dict[str, str] = {}
+    for task in tasks:
+        if task.task_type in seen:
+            raise RuntimeConfigError(
+                f"{seen[task.task_type]} and {task.module} both declare task {task.task_type}; start one of them"
+            )
+        seen[task.task_type] = task.module
+
+
+def require_settings(tasks: Sequence[messages.TaskFacts], settings: Settings) -> None:
+    if any(task.needs_lake for task in tasks):
+        settings.require_lakefs()
+
+
+def require_lake(lake: Lake) -> None:
+    """Reachable, and it accepts the credentials."""
+    try:
+        lake.capabilities()
+    except LakeForbidden as error:
+        raise RuntimeConfigError(f"lakeFS does not accept the credentials in LAKECTL_CREDENTIALS_*: {error}") from error
+    except LakeError as error:
+        raise RuntimeConfigError(f"lakeFS cannot be used: {error}") from error
+
+
+def require_definitions(tasks: Sequence[messages.TaskFacts], conductor: Conductor, *, register: bool) -> list[str]:
+    """Warnings about definitions that differ from what the modules declare; with `register` they are brought up to date."""
+    warnings: list[str] = []
+    for task in tasks:
+        stored = conductor.task_definition(TaskType(task.task_type))
+        differing = {} if stored is None else taskdef.differences(task.definition, stored)
+        if register and (stored is None or differing):
+            conductor.put_task_definition(task.definition)
+        elif stored is None:
+            raise RuntimeConfigError(
+                f"task {task.task_type} is not registered in Conductor; "
+                f"run `perago register {task.module}` or start with --register"
+            )
+        elif differing:
+            names = ", ".join(sorted(differing))
+            warnings.append(
+                f"Conductor's definition of {task.task_type} differs from {task.module} in {names}; --register updates it"
+            )
+    return warnings

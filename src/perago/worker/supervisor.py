@@ -1,0 +1,290 @@
+"""The worker: starts executors, serves until it is told to stop, and stops in good order. One call from settings to exit code."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from perago.conductor.client import ConductorClient
+from perago.errors import RuntimeConfigError
+from perago.lake.client import LakeFS
+from perago.model import TaskType
+from perago.worker import executor, lakewatch, logs, messages, remains, startup
+from perago.worker.broker import Broker
+from perago.worker.desk import Desk
+from perago.worker.guardian import Guardian
+from perago.worker.health import HealthServer
+from perago.worker.metrics import Metrics
+from perago.worker.polling import Polling, Queue
+from perago.worker.process import Death
+from perago.worker.running import Running
+from perago.worker.settings import Settings
+from perago.worker.slot import Crew, Slot
+from perago.worker.status import StatusFile
+
+CONDUCTOR_TIMEOUT = 10.0
+STATUS_SECONDS = 1.0
+SETTLE_SECONDS = 7.0
+"""After a hard stop, for the last reports; a server that hangs is not waited for any longer."""
+
+
+class ExitCode(IntEnum):
+    """What a process manager above us may rely on. 1 and 2 are the command line's: cannot start, wrong usage."""
+
+    STOPPED = 0
+    """Told to stop, and everything that ran was finished and delivered."""
+    CUT_SHORT = 3
+    """Stopped hard: attempts were called off and reported FAILED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What `perago start` was told."""
+
+    modules: Sequence[str]
+    slots: int = 1
+    register: bool = False
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+
+
+class Supervisor:
+    def __init__(self, orders: Orders, settings: Settings) -> None:
+        access = settings.require_conductor("perago start")
+        self._orders = orders
+        self._settings = settings
+        self._prefix = settings.worker_id_prefix("".join(orders.modules))
+        self._client = ConductorClient(
+            access.url,
+            timeout=CONDUCTOR_TIMEOUT,
+            connections=3 * orders.slots + 8,
+            auth_key=access.auth_key,
+            auth_secret=access.auth_secret,
+        )
+        self._pool = ThreadPoolExecutor(max_workers=3 * orders.slots + 8, thread_name_prefix="desk")
+        self._desk = Desk(self._client, self._pool)
+        self._metrics = Metrics()
+        journal = logs.Journal(
+            settings.perago_log_root / "+".join(orders.modules),
+            settings.perago_log_file_max_size,
+            settings.perago_log_retention,
+            logs.Console(),
+        )
+        self._journal = journal
+        self._log, self._log_file = journal.logger(f"{self._prefix}0000")
+        self._stopping = asyncio.Event()
+        self._signals = 0
+        self._signalled = asyncio.Event()
+        self._slots: list[Slot] = []
+        self._lake: LakeFS | None = None
+        self._started_at = time.time()
+        self._broker: Broker | None = None
+        self._polling: Polling | None = None
+
+    async def run(self) -> ExitCode:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        guardian = Guardian()
+        try:
+            return await self._run(Crew(self._orders.modules, guardian, self._journal, self._stopping, self._restarted))
+        finally:
+            self._stopping.set()
+            await asyncio.gather(*(slot.close() for slot in self._slots))
+            guardian.close()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._client.close()
+            self._log_file.close()
+
+    # start
+
+    async def _run(self, crew: Crew) -> ExitCode:
+        tasks = await self._introduced(crew)
+        if tasks is None or not await self._unless_stopped(self._checked(tasks)):
+            return ExitCode.STOPPED
+        broker, polling = self._wired(tasks)
+        self._slots += [Slot(self._name(number), crew) for number in range(2, self._orders.slots + 1)]
+        async with contextlib.AsyncExitStack() as open_things:
+            await self._open(open_things, broker)
+            self._log.info("worker started", modules=list(self._orders.modules), slots=self._orders.slots)
+            serving = [asyncio.create_task(broker.serve(slot, polling)) for slot in self._slots]
+            await self._until_stopped(serving, broker, polling)
+            await asyncio.gather(*serving)
+            await broker.settle(SETTLE_SECONDS if self._is_hard else None)
+        self._log.info("worker stopped", cut_short=broker.cut_short)
+        return ExitCode.CUT_SHORT if broker.cut_short and self._is_hard else ExitCode.STOPPED
+
+    async def _introduced(self, crew: Crew) -> tuple[messages.TaskFacts, ...] | None:
+        """The first executor imports the modules and says what they declare; None if the worker is stopped meanwhile."""
+        first = Slot(self._name(1), crew)
+        self._slots.append(first)
+        process = first.start()
+        stop = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([first.declared, process.ended, stop], return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if first.declared.done():
+            return first.declared.result()
+        if self._stopping.is_set():
+            return None
+        raise RuntimeConfigError(first.refusal or f"the first executor {process.ended.result()} while it imported the modules")
+
+    async def _checked(self, tasks: Sequence[messages.TaskFacts]) -> None:
+        startup.require_distinct(tasks)
+        startup.require_settings(tasks, self._settings)
+        for warning in (text for task in tasks for text in task.warnings):
+            self._log.warning(warning)
+        await self._desk.call(self._client.check)
+        if self._settings.lakefs is not None:
+            access = self._settings.lakefs
+            self._lake = LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=executor.LAKE_TIMEOUTS)
+            if any(task.needs_lake for task in tasks):
+                await self._desk.call(startup.require_lake, self._lake)
+        for warning in await self._desk.call(startup.require_definitions, tasks, self._client, register=self._orders.register):
+            self._log.warning(warning)
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether it was done before a signal came."""
+        task, stop = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not task.done():
+            task.cancel()
+            return False
+        task.result()
+        return True
+
+    def _wired(self, tasks: Sequence[messages.TaskFacts]) -> tuple[Broker, Polling]:
+        broker = Broker(self._desk, {task.task_type: task for task in tasks}, self._metrics, self._log, self._clear)
+        queues = [Queue(TaskType(task.task_type)) for task in tasks]
+        polling = Polling(
+            self._desk, queues, self._orders.slots, failed=broker.conductor_failed, answered=broker.conductor_answered
+        )
+        if self._settings.lakefs is not None:
+            url = self._settings.lakefs.url
+            needing = [TaskType(task.task_type) for task in tasks if task.needs_lake]
+            broker.watch_lake(
+                lakewatch.LakeWatch(self._desk, polling, needing, lambda: lakewatch.answers(url), self._log, self._stopping)
+            )
+        self._broker, self._polling = broker, polling
+        return broker, polling
+
+    async def _open(self, things: contextlib.AsyncExitStack, broker: Broker) -> None:
+        if self._orders.metrics_port is not None:
+            server = HealthServer(self._rendered, lambda: not self._stopping.is_set() and broker.conductor_is_up)
+            port = await server.start(self._orders.metrics_host, self._orders.metrics_port)
+            things.push_async_callback(server.close)
+            self._log.info("metrics and health are served", port=port)
+        status = StatusFile(self._settings.perago_log_root)
+        things.callback(status.close)
+        for chore in (self._show(status), self._sweep()):
+            task = asyncio.create_task(chore)
+            things.push_async_callback(_cancelled, task)
+
+    # stop
+
+    def _on_signal(self) -> None:
+        """Runs in the loop, not in the signal handler itself."""
+        self._signals += 1
+        self._stopping.set()
+        self._signalled.set()
+        if self._signals > 2:  # noqa: PLR2004  drain, hard, now
+            for slot in self._slots:
+                if slot.process is not None:
+                    slot.process.signal(signal.SIGKILL)
+
+    @property
+    def _is_hard(self) -> bool:
+        return self._signals > 1
+
+    async def _until_stopped(self, serving: "Sequence[asyncio.Task[None]]", broker: Broker, polling: Polling) -> None:
+        """Wait for the first signal, then for the attempts, then for the second signal or the bound, whichever is first."""
+        stop = asyncio.create_task(self._stopping.wait())
+        # A slot that ends by itself is a defect: stop, and let it be seen.
+        await asyncio.wait([stop, *serving], return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        self._stopping.set()
+        polling.stop()
+        self._log.info("worker stops; attempts that run are finished first", running=self._busy)
+        patience = self._settings.perago_shutdown_force_kill_after
+        deadline = None if patience is None else time.monotonic() + patience
+        while not self._is_hard:
+            self._signalled.clear()
+            waiting = asyncio.create_task(self._signalled.wait())
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            await asyncio.wait([waiting, asyncio.gather(*serving)], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if all(task.done() for task in serving):
+                return
+            if left == 0.0:
+                self._signals += 1
+        self._log.warning("worker stops hard; attempts that run are called off", running=self._busy)
+        broker.stop_hard(self._slots)
+
+    # chores
+
+    def _clear(self, running: Running) -> None:
+        remains.clear(running, self._settings.perago_workspace_root, self._lake, self._log.warning)
+
+    async def _sweep(self) -> None:
+        """At once what earlier lives left behind, then now and then what was missed, by age."""
+        age = 0.0
+        while True:
+            gone = await self._desk.call(remains.sweep, self._settings.perago_workspace_root, age, self._log.warning)
+            if gone:
+                self._log.info("swept workspaces of dead executors", count=gone)
+            age = self._settings.perago_workspace_gc_ttl
+            await asyncio.sleep(self._settings.perago_workspace_gc_interval)
+
+    async def _show(self, status: StatusFile) -> None:
+        while True:
+            await asyncio.to_thread(status.write, self._state())
+            await asyncio.sleep(STATUS_SECONDS)
+
+    def _restarted(self, slot: Slot, death: Death) -> None:
+        self._metrics.restarted(death)
+        self._log.error("executor is started again", slot=slot.name, cause=f"it {death}", refusal=slot.refusal)
+
+    def _rendered(self) -> bytes:
+        self._metrics.slots(self._busy, len(self._slots))
+        return self._metrics.render()
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "started_at": self._started_at,
+            "modules": list(self._orders.modules),
+            "state": "stopping" if self._stopping.is_set() else "serving",
+            "conductor_is_up": self._broker is None or self._broker.conductor_is_up,
+            "slots": [slot.shown() for slot in self._slots],
+            "recent": list(self._broker.recent) if self._broker else [],
+        }
+
+    @property
+    def _busy(self) -> int:
+        return sum(slot.running is not None for slot in self._slots)
+
+    def _name(self, number: int) -> str:
+        return f"{self._prefix}{number:04d}"
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def start(orders: Orders, settings: Settings) -> ExitCode:
+    """Until it is told to stop."""
+
+    async def supervise() -> ExitCode:
+        return await Supervisor(orders, settings).run()
+
+    return asyncio.run(supervise())
