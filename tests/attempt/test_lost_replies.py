@@ -1,11 +1,12 @@
 """A publish request whose reply never came: settled by one read of the head, or reported as unknown. Never guessed."""
 
 import pytest
-from tests.attempt.bed import Bed, once, raising, ref_of, writing
+from tests.attempt.bed import Bed, once, raising, writing
 
 from perago.errors import LakeUnavailable, LakeUnknown, TaskStatus
 from perago.model import Outcome
 from perago.testing.attempts import DictTask
+from perago.testing.scene import ref_of
 
 CUT = LakeUnknown("no answer from lakeFS, it may or may not have happened")
 

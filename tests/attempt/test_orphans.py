@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.attempt.bed import MAIN, Bed, memory_bed, once, raising
+from tests.attempt.bed import Bed, memory_bed, once, raising
 
 from perago.attempt import orphans
 from perago.attempt.orphans import Unasked, Unknown, judge
@@ -18,6 +18,7 @@ from perago.dev.stack import Endpoints
 from perago.errors import LakeUnavailable
 from perago.model import BranchName, ExecutionId, Snapshot, TaskId, WorkerId, WorkflowId
 from perago.protocol import names
+from perago.testing.scene import MAIN
 
 NOW = 1_763_251_200.0
 DAY = 86400.0

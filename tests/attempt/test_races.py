@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 from greenlet import getcurrent, greenlet
-from tests.attempt.bed import Bed, fresh, once, ref_of, writing
+from tests.attempt.bed import Bed, once, writing
 
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.model import BranchName, CommitId, Outcome, WorkerId
 from perago.testing.attempts import DictTask
+from perago.testing.scene import ref_of, writes
 
 
 @dataclass
@@ -76,12 +77,12 @@ def successor(bed: Bed, task: DictTask) -> Callable[[Polled], CommitId]:
     return take_over
 
 
-CHANGE = {"newer changes": fresh("new"), "newer does nothing": DictTask()}
+CHANGE = {"newer changes": writes("new"), "newer does nothing": DictTask()}
 
 
 @pytest.mark.parametrize("newer", CHANGE.values(), ids=CHANGE.keys())
 def test_a_paused_merge(bed: Bed, newer: DictTask) -> None:
-    outcomes = at_every_step(bed, lambda: Duel(bed, bed.start(), fresh("old"), successor(bed, newer)))
+    outcomes = at_every_step(bed, lambda: Duel(bed, bed.start(), writes("old"), successor(bed, newer)))
     assert any("another attempt took this one's right to publish" in str(outcome.reason) for outcome in outcomes)
 
 
@@ -90,7 +91,7 @@ def test_a_paused_replacement(bed: Bed, newer: DictTask) -> None:
     def prepare() -> Duel:
         older = bed.start()
         bed.publish({"in/x": b"abandoned"})
-        return Duel(bed, older, fresh("old"), successor(bed, newer))
+        return Duel(bed, older, writes("old"), successor(bed, newer))
 
     at_every_step(bed, prepare)
 
@@ -110,11 +111,11 @@ def test_a_rerun_with_the_same_task_id_and_retry_count(bed: Bed) -> None:
         bed.conductor.rerun(older.attempt.workflow_id, older.attempt.task_id)
         newer = bed.poll()
         assert (newer.attempt.task_id, newer.attempt.retry_count) == (older.attempt.task_id, older.attempt.retry_count)
-        outcome = bed.run(newer, fresh("new"))
+        outcome = bed.run(newer, writes("new"))
         assert bed.report(newer, outcome)
         return ref_of(outcome)
 
-    at_every_step(bed, lambda: Duel(bed, bed.start(), fresh("old"), take_over))
+    at_every_step(bed, lambda: Duel(bed, bed.start(), writes("old"), take_over))
 
 
 def test_a_restarted_workflow_counts_retries_from_zero_again(bed: Bed) -> None:
@@ -124,14 +125,14 @@ def test_a_restarted_workflow_counts_retries_from_zero_again(bed: Bed) -> None:
         first = bed.start()
         third = bed.retry(bed.retry(first))
         assert third.attempt.retry_count == 2
-        return Duel(bed, third, fresh("old"), take_over)
+        return Duel(bed, third, writes("old"), take_over)
 
     def take_over(older: Polled) -> CommitId:
         newer = bed.retry(older)
         row = bed.conductor.tasks[newer.attempt.task_id]
         bed.conductor.tasks[newer.attempt.task_id] = replace(row, retry_count=0)
         again = replace(newer, attempt=replace(newer.attempt, retry_count=0))
-        outcome = bed.run(again, fresh("new"))
+        outcome = bed.run(again, writes("new"))
         assert bed.report(again, outcome)
         return ref_of(outcome)
 
@@ -146,36 +147,36 @@ def test_a_later_step_of_the_workflow_that_did_not_wait(bed: Bed) -> None:
         bed.conductor.tasks[older.attempt.task_id] = replace(row, status="COMPLETED_WITH_ERRORS")
         other = bed.start()
         attempt = replace(other.attempt, reference_name="next_step")
-        outcome = bed.run(replace(other, attempt=attempt), fresh("new"))
+        outcome = bed.run(replace(other, attempt=attempt), writes("new"))
         assert bed.report(other, outcome)
         return ref_of(outcome)
 
-    at_every_step(bed, lambda: Duel(bed, bed.start(), fresh("old"), take_over))
+    at_every_step(bed, lambda: Duel(bed, bed.start(), writes("old"), take_over))
 
 
 def test_another_workflow_after_this_one_was_terminated(bed: Bed) -> None:
     def take_over(older: Polled) -> CommitId:
         bed.conductor.terminate(older.attempt.workflow_id)
         other = bed.start()
-        outcome = bed.run(other, fresh("new"))
+        outcome = bed.run(other, writes("new"))
         assert bed.report(other, outcome)
         return ref_of(outcome)
 
-    at_every_step(bed, lambda: Duel(bed, bed.start(), fresh("old"), take_over))
+    at_every_step(bed, lambda: Duel(bed, bed.start(), writes("old"), take_over))
 
 
 def test_the_next_step_builds_on_what_was_accepted_and_the_older_one_disturbs_neither(bed: Bed) -> None:
     def take_over(older: Polled) -> CommitId:
-        built = successor(bed, fresh("new"))(older)
+        built = successor(bed, writes("new"))(older)
         following = bed.poll()
         assert following.input["workspace"]["ref"] == built
-        outcome = bed.run(following, fresh("y"))
+        outcome = bed.run(following, writes("y"))
         assert bed.report(following, outcome)
         assert bed.head().parents == (built,)
         bed.a = built
         return ref_of(outcome)
 
-    at_every_step(bed, lambda: Duel(bed, bed.start(steps=2), fresh("old"), take_over))
+    at_every_step(bed, lambda: Duel(bed, bed.start(steps=2), writes("old"), take_over))
 
 
 def test_a_zombie_never_takes_its_successors_right(bed: Bed) -> None:
@@ -184,7 +185,7 @@ def test_a_zombie_never_takes_its_successors_right(bed: Bed) -> None:
     for number in range(1, 40):
         bed.a = bed.publish({"in/round": str(number).encode()}).id
         older, tap = bed.start(), bed.tap
-        zombie = greenlet(lambda older=older, tap=tap: bed.run(older, fresh("old"), tap))
+        zombie = greenlet(lambda older=older, tap=tap: bed.run(older, writes("old"), tap))
         tap.at_call = lambda call, n=number: main.switch() if call == n else None
         zombie.switch()
         if zombie.dead:
@@ -192,7 +193,7 @@ def test_a_zombie_never_takes_its_successors_right(bed: Bed) -> None:
             return
         newer_tap = bed.tap
         newer_tap.before["branches"] = once(zombie.switch)
-        outcome = bed.run(bed.retry(older), fresh("new"), newer_tap)
+        outcome = bed.run(bed.retry(older), writes("new"), newer_tap)
         assert zombie.dead
         assert outcome.status is TaskStatus.COMPLETED, f"zombie stopped at {number}: {outcome.reason}"
         assert bed.head().id == ref_of(outcome)
@@ -253,5 +254,5 @@ def test_two_polls_never_share_an_identity(bed: Bed) -> None:
     second = bed.poll()
     assert first.attempt.task_id == second.attempt.task_id
     assert first.attempt.worker_id != second.attempt.worker_id != WorkerId("")
-    assert bed.run(first, fresh("old")).status is TaskStatus.FAILED
-    assert bed.run(second, fresh("new")).status is TaskStatus.COMPLETED
+    assert bed.run(first, writes("old")).status is TaskStatus.FAILED
+    assert bed.run(second, writes("new")).status is TaskStatus.COMPLETED

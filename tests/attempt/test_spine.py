@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.attempt.bed import Bed, memory_bed, once, raising, ref_of, writing
+from tests.attempt.bed import Bed, memory_bed, once, raising, writing
 
 from perago import events
 from perago.attempt import port, spine
@@ -22,6 +22,7 @@ from perago.model import BranchName, Listing, WorkspaceRef
 from perago.protocol import names
 from perago.testing import attempts
 from perago.testing.attempts import DictTask, DictWorkspace
+from perago.testing.scene import ref_of
 from perago.workspace import local, options
 
 FAILED, TERMINAL = TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR

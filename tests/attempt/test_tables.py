@@ -1,7 +1,7 @@
 """Every row of both tables of the protocol, and what an attempt refuses, on the in-memory lake and on a real lakeFS."""
 
 import pytest
-from tests.attempt.bed import MAIN, Bed, Server, Tap, once, raising, ref_of, writing
+from tests.attempt.bed import Bed, Server, once, raising, writing
 
 from perago.attempt import spine
 from perago.errors import LakeUnavailable, TaskStatus
@@ -10,6 +10,7 @@ from perago.protocol import names
 from perago.testing import attempts
 from perago.testing.attempts import DictTask, workspace_input
 from perago.testing.lake import MemoryLake
+from perago.testing.scene import MAIN, Tap, ref_of
 
 WRITES = {"create_branch", "delete_branch", "commit_branch", "merge", "relocate", "write", "delete_objects"}
 
