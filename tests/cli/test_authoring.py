@@ -65,6 +65,13 @@ def test_check_as_json_is_one_document(inside: Perago) -> None:
     assert len(document["errors"]) == 1
 
 
+def test_what_a_module_prints_while_it_is_imported_stays_out_of_stdout(perago: Perago, project: Path) -> None:
+    (project / "words.py").write_text("import os\nprint('loud')\nos.system('echo louder')\n" + GOOD)
+    result = perago("check", "words", "--json")
+    assert json.loads(result.stdout)["errors"] == []
+    assert set(result.stderr.splitlines()) == {"loud", "louder"}
+
+
 def test_check_passes_on_warnings(inside: Perago, project: Path) -> None:
     warned = GOOD.replace("class Output(BaseModel):", "class Output(BaseModel):\n    model_config = {'frozen': True}\n")
     (project / "words.py").write_text(warned)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from perago.cli import console, definitions, loaded
 from perago.conductor.client import ConductorClient
-from perago.declare import loading, taskdef
+from perago.declare import taskdef
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
 from perago.worker import settings
@@ -32,7 +32,7 @@ def check(modules: Sequence[str], *, as_json: bool) -> None:
     errors: list[str] = []
     for module in modules:
         try:
-            declarations.append(loading.load(module))
+            declarations.append(loaded.quietly(module))
         except TaskDefinitionError as error:
             errors.append(str(error))
     local: settings.Settings | None = None

@@ -1,8 +1,10 @@
 """How commands speak: text, tables and JSON in; colour on a terminal, plain lines when piped, one `error:` line on stderr."""
 
+import contextlib
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -40,6 +42,20 @@ def write_json(value: object) -> None:
     """For scripts: two-space JSON and nothing else on stdout."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def prints_to_stderr() -> Generator[None]:
+    """Whatever an author's code prints, by Python or by a process it starts, leaves stdout to what the command says."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def pairs(title: str, rows: Sequence[tuple[str, str | Text]]) -> None:

@@ -1,12 +1,18 @@
-"""A module name comes in, its task leaves; what the declaration warns of is said on the way."""
+"""A module name comes in, its task leaves. What the module prints meanwhile goes to stderr: stdout is the command's."""
 
 from perago.cli import console
 from perago.declare import loading
 from perago.declare.task import TaskDeclaration
 
 
+def quietly(module: str) -> TaskDeclaration:
+    with console.prints_to_stderr():
+        return loading.load(module)
+
+
 def task_of(module: str) -> TaskDeclaration:
-    declaration = loading.load(module)
+    """What the declaration warns of is said on the way."""
+    declaration = quietly(module)
     for warning in declaration.warnings:
         console.warning(f"{declaration.name}: {warning}")
     return declaration

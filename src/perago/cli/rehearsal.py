@@ -2,10 +2,7 @@
 
 import contextlib
 import json
-import os
-import sys
 import time
-from collections.abc import Generator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -46,7 +43,7 @@ def run(request: Request, *, as_json: bool) -> None:
     declaration.contract.parse_params(params)
     started = time.monotonic()
     with contextlib.ExitStack() as cleanup:
-        with _prints_to_stderr() if as_json else contextlib.nullcontext():
+        with console.prints_to_stderr() if as_json else contextlib.nullcontext():
             done = cleanup.enter_context(environment.rehearse(declaration, files, params))
         seconds = time.monotonic() - started
         written = request.write if done.outcome.status is TaskStatus.COMPLETED else None
@@ -98,20 +95,6 @@ def _params(given: str) -> object:
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
-
-
-@contextlib.contextmanager
-def _prints_to_stderr() -> Generator[None]:
-    """Whatever the body prints, by Python or by a process it starts, leaves stdout to the JSON document."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def _document(declaration: TaskDeclaration, done: environment.Rehearsal, written: Path | None) -> dict[str, Any]:
