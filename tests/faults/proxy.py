@@ -294,6 +294,17 @@ class FaultProxy:
         path = urlsplit(self.upstream or "").path
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}{path}"
 
+    @property
+    def connections(self) -> int:
+        """Connections that were ever made."""
+        return len(self._threads) - 1
+
+    @property
+    def clients(self) -> int:
+        """Connections that are open now."""
+        with self._lock:
+            return len(self._clients)
+
     def on(self, pattern: str, fault: Fault, times: int = 1) -> None:
         """Let the next `times` requests whose `METHOD /target` matches fail this way; earlier rules come first."""
         with self._lock:

@@ -148,7 +148,14 @@ class RealSite:
 
 def client(stack: Endpoints, url: str, records: list[RequestRecord] | None = None, timeouts: Timeouts = TIMEOUTS) -> LakeFS:
     heard: list[RequestRecord] = [] if records is None else records
-    return LakeFS(url, stack.access_key_id, stack.secret_access_key, timeouts=timeouts, on_request=heard.append)
+    return LakeFS(
+        url,
+        stack.access_key_id,
+        stack.secret_access_key,
+        timeouts=timeouts,
+        on_request=heard.append,
+        pause=lambda _seconds: None,
+    )
 
 
 def stage(site: Site, name: str, source: CommitId, files: Mapping[str, bytes], deletes: tuple[str, ...] = ()) -> Commit:

@@ -3,12 +3,14 @@
 import base64
 import json
 import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
+from urllib.parse import urlsplit
 
-from perago.errors import LakeCorrupt, LakeForbidden, LakeRejected
+from perago.errors import LakeCorrupt, LakeForbidden, LakeRejected, RuntimeConfigError
 from perago.lake import decode, http, labels, names, presigned, transfer, translate
 from perago.lake.http import Request, RequestRecord, Timeouts
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref
@@ -55,18 +57,24 @@ class LakeFS:
         secret_access_key: str,
         *,
         timeouts: Timeouts,
-        connections: int = 32,
         on_request: Callable[[RequestRecord], None] = unheard,
         tls: ssl.SSLContext | None = None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         token = base64.b64encode(f"{access_key_id}:{secret_access_key}".encode()).decode()
         self._timeouts = timeouts
-        self._http = http.Http(url, f"Basic {token}", timeouts, connections=connections, on_request=on_request, tls=tls)
+        self._http = http.Http(_endpoint(url), f"Basic {token}", timeouts, on_request=on_request, tls=tls, pause=pause)
         self._capabilities: Capabilities | None = None
 
     def close(self) -> None:
         """Close the idle connections; the client stays usable."""
         self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def capabilities(self) -> Capabilities:
         """Asked of the server once."""
@@ -140,7 +148,7 @@ class LakeFS:
     def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
         what = f"read {info.path!r} of {repository}@{ref}"
         target = f"{API}{_repository(repository)}/refs/{names.ref(ref)}/objects?path={names.path(info.path)}"
-        request = Request("read", what, "GET", target, self._timeouts.transfer(info.size))
+        request = Request("read", what, "GET", target, self._timeouts.transfer(info.size), stall=self._timeouts.request)
         receive = transfer.save(what, info, into)
         if info.presigned_url is not None:
             result = presigned.get(self._http, request, info.presigned_url, receive)
@@ -190,7 +198,8 @@ class LakeFS:
         small = file.content() if file.size <= transfer.SMALL else None
         target = f"{API}{place.branch}/objects?path={place.path}"
         timeout = self._timeouts.transfer(file.size)
-        request = Request("write", place.what, "POST", target, timeout, headers, small or b"", write=True)
+        stall = self._timeouts.request
+        request = Request("write", place.what, "POST", target, timeout, headers, small or b"", write=True, stall=stall)
         sent = self._http.call(request, _json(decode.object_info), http.nothing_more if small is not None else file.send)
         if labels.in_headers(metadata):
             return sent
@@ -204,7 +213,8 @@ class LakeFS:
             return None
         target = f"{place.branch}/staging/backing?path={place.path}"
         address, url = self._get("write", place.what, f"{target}&presign=true", decode.location)
-        request = Request("write", place.what, "PUT", "", self._timeouts.transfer(file.size))
+        timeout, stall = self._timeouts.transfer(file.size), self._timeouts.request
+        request = Request("write", place.what, "PUT", "", timeout, stall=stall)
         if isinstance(presigned.put(self._http, request, url, file), Refusal):
             return None
         body = {
@@ -232,6 +242,13 @@ class LakeFS:
         while after is not None:
             page, after = self._get(verb, what, f"{target}&amount={PAGE}&after={names.text(after)}", decode.results)
             yield page
+
+
+def _endpoint(url: str) -> str:
+    """Lakectl's habit of naming the API's path too is welcome; any other path would be ignored, so it is refused."""
+    if urlsplit(url).path.rstrip("/") not in ("", API) or "@" in urlsplit(url).netloc:
+        raise RuntimeConfigError(f"the lakeFS address must be http(s)://host[:port], with nothing but {API} after it")
+    return url
 
 
 def _repository(name: Repository) -> str:

@@ -4,6 +4,7 @@ Reads are tried again a few times, with growing, jittered pauses. A write is sen
 """
 
 import json
+import math
 import random
 import ssl
 import time
@@ -22,6 +23,8 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 MAX_REPLY = 64 * 1024 * 1024
 """No JSON we ask for comes near it; whoever sends more is not lakeFS."""
+KEPT = 64
+"""Idle connections per server; as many threads can work at once without connecting anew."""
 _MAX_REFUSAL = 64 * 1024
 
 T = TypeVar("T")
@@ -62,6 +65,8 @@ class Request:
     headers: str = ""
     body: bytes = b""
     write: bool = False
+    stall: float = math.inf
+    """Seconds without any progress after which a long transfer is given up before its deadline."""
     anonymous: bool = False
     """Do not say who we are: the target carries a signature of its own."""
 
@@ -85,14 +90,13 @@ class Http:
         authorization: str,
         timeouts: Timeouts,
         *,
-        connections: int,
         on_request: Callable[[RequestRecord], None],
         tls: ssl.SSLContext | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.origin = origin(url)
         self._authorization = f"Authorization: {authorization}\r\n"
-        self._pool = wire.Pool(tls, timeouts.connect, connections)
+        self._pool = wire.Pool(tls, timeouts.connect, KEPT)
         self._on_request = on_request
         self._pause = pause
 
@@ -129,7 +133,7 @@ class Http:
         self._pool.close()
 
     def _exchange(self, request: Request, origin: wire.Origin, receive: Receive[T], send: Send, seen: list[int]) -> T | Refusal:
-        deadline = wire.Deadline(request.timeout)
+        deadline = wire.Deadline(request.timeout, request.stall)
         connection = self._pool.take(origin, deadline)
         try:
             head = self._head(connection, request, send, deadline)

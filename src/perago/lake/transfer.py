@@ -70,11 +70,19 @@ class Upload:
         while left:
             count = self._read(buffer[: min(left, _BUFFER)])
             left -= count
-            if not count or (not left and self._read(memoryview(bytearray(1)))):
-                raise WorkspaceError(f"{self._source} changed its size while it was uploaded")
+            if not count or not (left or self._at_end()):
+                raise self._changed()
             part = buffer[:count]
             self._md5.update(part)
             yield part
+        if not self.size and not self._at_end():
+            raise self._changed()
+
+    def _at_end(self) -> bool:
+        return not self._read(memoryview(bytearray(1)))
+
+    def _changed(self) -> WorkspaceError:
+        return WorkspaceError(f"{self._source} changed its size while it was uploaded")
 
     def _read(self, into: memoryview) -> int:
         try:

@@ -5,6 +5,7 @@ Written for the one thing a general client spends most of its time on besides: s
 per read. No redirects, no proxies, no retries, no cookies.
 """
 
+import math
 import os
 import select
 import socket
@@ -39,19 +40,20 @@ class Broken(Exception):
 
 
 class Deadline:
-    """A moment on the monotonic clock."""
+    """A moment on the monotonic clock, and how long nothing at all may happen until then."""
 
-    __slots__ = ("_end",)
+    __slots__ = ("_end", "_stall")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, stall: float = math.inf) -> None:
         self._end = time.monotonic() + seconds
+        self._stall = stall
 
     def left(self) -> float:
-        """Seconds left; `TimeoutError` when there are none."""
+        """Seconds that the next step may take; `TimeoutError` when there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError("timed out")
-        return left
+        return min(left, self._stall)
 
     def passed(self) -> bool:
         return time.monotonic() >= self._end
