@@ -3,14 +3,14 @@
 The rules are those of the store in memory; the bytes stay on disk. The folder is only read, uploads are copied to a store beside.
 """
 
-import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from perago.errors import LakeCorrupt, WorkspaceError
-from perago.lake import port
+from perago.errors import WorkspaceError
+from perago.lake import labels, port, transfer, wire
 from perago.model import BranchName, ObjectInfo, ObjectPath, Repository
 from perago.testing import lake, trees
 from perago.workspace import sync, tree
@@ -34,13 +34,13 @@ class FolderLake(lake.MemoryLake):
 
     def __init__(self, files: Mapping[ObjectPath, Path], store: Path) -> None:
         super().__init__()
-        self._uploads = store
+        self._room = store
         self._names = itertools.count()
         self._files: dict[str, Path] = {}
         self.start = self.create_repository(REPOSITORY).id
         if files:
-            staged = self._writable(REPOSITORY, lake.MAIN, "read the folder").staged
-            staged.update({path: self._given(at, number) for number, (path, at) in enumerate(files.items())})
+            for path, at in files.items():
+                self._upload(REPOSITORY, lake.MAIN, self._given(path, at))
             self.start = self._commit_staged(REPOSITORY, lake.MAIN, "the folder as it was given", {}).id
 
     def given(self) -> dict[ObjectPath, Stored]:
@@ -53,12 +53,9 @@ class FolderLake(lake.MemoryLake):
 
     def read(self, repository: Repository, ref: port.Ref, info: ObjectInfo, into: Path) -> str:
         self._enter("read")
-        digest, size = _copy(self._files[self._entry(repository, ref, info.path).checksum], into)
-        if size != info.size:
-            into.unlink()
-            raise LakeCorrupt(f"{info.path!r} has {size} bytes now and had {info.size}: the folder changed while it was copied")
+        at = self._files[self._entry(repository, ref, info.path).checksum]
         self.gate("read", lake.Step.AFTER)
-        return digest
+        return _copy(f"read {info.path!r} of {repository}@{ref}", at, info, into)
 
     def write(
         self,
@@ -71,22 +68,26 @@ class FolderLake(lake.MemoryLake):
         metadata: Mapping[str, str],
     ) -> ObjectInfo:
         self._enter("write")
-        at = self._new_file()
-        digest, size = _copy(source, at)
+        what = f"write {path!r} to {repository}/{branch}"
+        labels.headers(what, content_type, metadata)
+        with transfer.upload(source) as checked:
+            size = checked.size
+        with self._lock:
+            at = self._room / f"{next(self._names):08d}"
+        digest = _copy(what, source, ObjectInfo(path, size, ""), at)
         with self._lock:
             self._files[digest] = at
-            entry = trees.Entry(size, digest, content_type, tuple(sorted(metadata.items())))
-            self._writable(repository, branch, f"write {path!r}").staged[path] = entry
+        info = self._upload(repository, branch, ObjectInfo(path, size, digest, content_type, metadata))
         self.gate("write", lake.Step.AFTER)
-        return entry.info(path)
+        return info
 
-    def _given(self, at: Path, number: int) -> trees.Entry:
+    def _given(self, path: ObjectPath, at: Path) -> ObjectInfo:
         # Not an MD5, as with a multipart upload: hashing every byte for the listing would cost as much as the copy itself.
-        checksum = f"folder-{number}"
+        checksum = f"folder-{next(self._names)}"
         self._files[checksum] = at
         status = tree.file_stat(at.stat())
-        metadata = ((sync.EXECUTABLE_KEY, sync.EXECUTABLE_VALUE),) if status.executable else ()
-        return trees.Entry(status.size, checksum, sync.CONTENT_TYPE, metadata)
+        metadata = {sync.EXECUTABLE_KEY: sync.EXECUTABLE_VALUE} if status.executable else {}
+        return ObjectInfo(path, status.size, checksum, sync.CONTENT_TYPE, metadata)
 
     def _held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
         held = self._store(REPOSITORY).tree(ref)
@@ -95,18 +96,17 @@ class FolderLake(lake.MemoryLake):
     def _stored(self, entry: trees.Entry) -> Stored:
         return Stored(self._files[entry.checksum], entry.size, entry.checksum, sync.is_executable(dict(entry.metadata)))
 
-    def _new_file(self) -> Path:
-        with self._lock:
-            return self._uploads / f"{next(self._names):08d}"
 
-
-def _copy(source: Path, into: Path) -> tuple[str, int]:
-    digest, size = hashlib.md5(usedforsecurity=False), 0
+def _copy(what: str, source: Path, info: ObjectInfo, into: Path) -> str:
+    """As a download does it: a new file that exists afterwards only if its bytes are the announced ones; their MD5."""
     try:
-        with source.open("rb") as reader, into.open("xb") as writer:
-            while chunk := reader.read(_CHUNK):
-                digest.update(chunk)
-                size += writer.write(chunk)
+        file = source.open("rb")
     except OSError as error:
-        raise WorkspaceError(f"cannot copy {source}: {error.strerror}") from error
-    return digest.hexdigest(), size
+        raise WorkspaceError(f"cannot read {source}: {error.strerror}") from error
+    with file:
+        return transfer.save(what, info, into)(wire.Head(200, {}, None), _parts(file))
+
+
+def _parts(file: BinaryIO) -> Iterator[memoryview]:
+    while part := file.read(_CHUNK):
+        yield memoryview(part)

@@ -79,16 +79,10 @@ class MemoryLake:
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
         """Write bytes to a branch; uncommitted, like any upload."""
+        checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
         with self._lock:
-            staged = self._writable(repository, branch, f"write {path!r}").staged
-            names.path(path)
-            checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
-            kind = content_type or DEFAULT_CONTENT_TYPE
-            described = tuple(sorted((metadata or {}).items()))
-            entry = trees.Entry(len(data), checksum, kind, described, self._clock(), next(self._uploads))
             self._blobs[checksum] = data
-            staged[path] = entry
-            return entry.info(path)
+            return self._upload(repository, branch, ObjectInfo(path, len(data), checksum, content_type, metadata or {}))
 
     def publish(self, repository: Repository, branch: BranchName, files: Mapping[str, bytes], message: str = "publish") -> Commit:
         """Put files and commit them, without the gate: what somebody else did to the branch."""
@@ -305,6 +299,16 @@ class MemoryLake:
         if store.is_protected(branch):
             raise LakeForbidden(f"{action} in {repository}/{branch}: the branch is protected")
         return store.branch(branch)
+
+    def _upload(self, repository: Repository, branch: BranchName, info: ObjectInfo) -> ObjectInfo:
+        """Bytes that are kept already become an object on the branch."""
+        with self._lock:
+            staged = self._writable(repository, branch, f"write {info.path!r}").staged
+            names.path(info.path)
+            kind = info.content_type or DEFAULT_CONTENT_TYPE
+            described = tuple(sorted(info.metadata.items()))
+            entry = staged[info.path] = trees.Entry(info.size, info.checksum, kind, described, self._clock(), next(self._uploads))
+            return entry.info(info.path)
 
     def _commit_staged(self, repository: Repository, name: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
         with self._lock:
