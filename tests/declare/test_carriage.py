@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from enum import Enum
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
@@ -16,13 +18,14 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     RootModel,
+    SecretStr,
     WithJsonSchema,
     create_model,
     field_serializer,
     model_serializer,
 )
 
-from perago.declare import derive
+from perago.declare import derive, schema
 
 
 class Empty(BaseModel):
@@ -199,6 +202,57 @@ def test_a_serializer_without_a_return_annotation_warns_for_results_alone() -> N
     assert derive.contract_of(body, has_workspace=False).warnings == (
         "result.n: serializer _text has no return annotation, so the output schema allows anything there; annotate it.",
     )
+
+
+def test_serializers_without_annotation_are_open_in_the_schema_and_pydantics_own_are_not() -> None:
+    class Model(BaseModel):
+        n: int
+        wrapped: int
+        path: Path
+        address: IPv4Address
+
+        @field_serializer("n")
+        def _text(self, value: int):  # noqa: ANN202
+            return str(value)
+
+        @field_serializer("wrapped", mode="wrap")
+        def _handled(self, value: int, handler: Any):  # noqa: ANN202
+            return str(handler(value))
+
+    assert schema.of(Model, "serialization")["properties"] == {
+        "n": {},
+        "wrapped": {},
+        "path": {"type": "string", "format": "path"},
+        "address": {"type": "string", "format": "ipv4"},
+    }
+
+
+def test_a_result_whose_serializer_hides_its_fields_is_refused() -> None:
+    class Hidden(BaseModel):
+        n: int
+
+        @model_serializer(mode="wrap")
+        def _more(self, handler: Any):  # noqa: ANN202
+            return handler(self) | {"more": 1}
+
+    assert problems(result=Hidden) == ["result: is not an object with named fields in JSON; remove its own serializer"]
+    assert problems(params=Hidden) == []
+
+
+def test_secrets_are_read_but_not_written() -> None:
+    assert problems(params=holding(SecretStr)) == []
+    assert problems(result=holding(list[SecretStr])) == [
+        "result.f[]: a secret is written as asterisks; write str, or exclude the field from the result"
+    ]
+
+
+def test_models_that_double_at_every_level_are_refused_in_good_time() -> None:
+    model: type[BaseModel] = Empty
+    for level in range(20):
+        model = create_model(f"Level{level}", left=(model, ...), right=(model, ...))
+    assert problems(params=model) == [
+        "signature: has more than 20,000 parts once every model stands where it is used; write it flatter"
+    ]
 
 
 def test_problems_of_params_and_result_come_together() -> None:

@@ -199,7 +199,18 @@ def test_positional_arguments_are_refused() -> None:
         task("x", owner_email="a@example.com")(plain)  # pyright: ignore[reportCallIssue]
 
 
+def test_a_decorated_function_is_a_function() -> None:
+    cached = functools.lru_cache(plain)
+    assert task(name="t", owner_email="a@example.com")(cached) is cached
+    found = declaration_of(cached)
+    assert found is not None
+    assert found.module == __name__
+
+
 def test_only_functions_are_tasks() -> None:
+    partial = functools.partial(plain)
+    with pytest.raises(TaskDefinitionError, match=r"@task goes on a function, not on functools\.partial"):
+        task(name="t", owner_email="a@example.com")(partial)
     assert refused(P) == [f"@task goes on a function, not on {P!r}"]
 
 

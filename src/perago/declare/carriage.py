@@ -57,6 +57,7 @@ class _Walk:
         self.findings = Findings()
         self._writing = direction == "result"
         self._definitions: dict[str, Core] = {}
+        self._finished: set[str] = set()
         self._configured: set[type] = set()
 
     def visit(self, core: Core, at: _At) -> None:
@@ -85,10 +86,8 @@ class _Walk:
             return False
         if "return_schema" in serialization:
             self.visit(serialization["return_schema"], at)
-        elif serialization["type"] == "function-plain":
+        elif is_authors_own(serialization["function"]):
             self._warn_unannotated(serialization, at)
-        else:
-            return False
         return True
 
     def _warn_unannotated(self, serialization: Core, at: _At) -> None:
@@ -113,8 +112,9 @@ class _Walk:
         if reference in at.open_references:
             name = _class_name(self._definitions[reference])
             self._problem(at, f"{name} contains itself; a contract has no recursive models: write the depth that is needed")
-        else:
+        elif reference not in self._finished:
             self.visit(self._definitions[reference], _At(at.path, at.config, (*at.open_references, reference)))
+            self._finished.add(reference)
 
     def model(self, core: Core, at: _At) -> None:
         config = core.get("config", {})
@@ -208,6 +208,11 @@ _HANDLERS: Mapping[str, Callable[[_Walk, Core, _At], None]] = {
     "literal": _Walk.values,
     "enum": _Walk.values,
 }
+
+
+def is_authors_own(serializer: object) -> bool:
+    """Pydantic's own serializers, of paths for instance, write what the type's schema says and need no annotation."""
+    return str(getattr(serializer, "__module__", "")).partition(".")[0] != "pydantic"
 
 
 def _schemas(nested: object) -> list[Core]:

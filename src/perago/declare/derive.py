@@ -1,6 +1,6 @@
 """A function turned into a contract. In: the task function. Out: a `Contract` with warnings, or all reasons why there is none."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,13 +53,21 @@ def _with_schemas(read: Signature, warnings: tuple[str, ...]) -> Derived:
         params = schema.of(read.params, "validation")
         result = schema.of(read.result, "serialization")
     except PydanticUserError as wrong:
-        return Derived(None, (Problem("signature", f"no JSON Schema can be made: {' '.join(wrong.message.split())}"),), warnings)
+        what = f"no JSON Schema can be made: {' '.join(wrong.message.split())}"
+        return Derived(None, (Problem("signature", what),), warnings)
+    except schema.SchemaTooLarge:
+        what = f"has more than {schema.MOST_SCHEMAS:,} parts once every model stands where it is used; write it flatter"
+        return Derived(None, (Problem("signature", what),), warnings)
+    problems = tuple(_schema_problems(params, result))
+    return Derived(None, problems, warnings) if problems else Derived(_contract(read, params, result), (), warnings)
+
+
+def _schema_problems(params: schema.Json, result: schema.Json) -> Iterator[Problem]:
     for name, made in (("params", params), ("result", result)):
         if made.get("type") != "object" or "properties" not in made:
-            return Derived(
-                None, (Problem(name, "is not an object with named fields in JSON; remove its own serializer"),), warnings
-            )
-    return Derived(_contract(read, params, result), (), warnings)
+            yield Problem(name, "is not an object with named fields in JSON; remove its own serializer")
+    for field in schema.write_only(result, "result"):
+        yield Problem(field, "a secret is written as asterisks; write str, or exclude the field from the result")
 
 
 def _contract(read: Signature, params: schema.Json, result: schema.Json) -> Contract:

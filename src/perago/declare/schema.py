@@ -5,12 +5,14 @@ values are. Validators of the author's own, and digits of a decimal, are more th
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
 from pydantic_core import core_schema
+
+from perago.declare import carriage
 
 Json = dict[str, Any]
 
@@ -20,6 +22,8 @@ _MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _DROPPED = frozenset({"title", "discriminator", "$defs"})
 """`discriminator` is OpenAPI's, and its mapping is made of references."""
+
+MOST_SCHEMAS = 20_000
 
 
 class _Generator(GenerateJsonSchema):
@@ -39,15 +43,38 @@ class _Generator(GenerateJsonSchema):
 
     def ser_schema(self, schema: Any) -> Json | None:
         """A serializer without a return annotation may write anything."""
-        if schema["type"] == "function-plain" and "return_schema" not in schema:
+        is_function = schema["type"] in {"function-plain", "function-wrap"}
+        if is_function and "return_schema" not in schema and carriage.is_authors_own(schema["function"]):
             return {}
         return super().ser_schema(schema)
+
+
+class SchemaTooLarge(ValueError):
+    """Models that hold each other several times double with every level once references are inlined."""
 
 
 def of(model: type[BaseModel], mode: JsonSchemaMode) -> Json:
     """The closed schema of what `model` reads (`validation`) or writes (`serialization`)."""
     made = model.model_json_schema(by_alias=True, schema_generator=_Generator, mode=mode)
-    return _closed(made, made.get("$defs", {}))
+    return _Closing(made.get("$defs", {})).closed(made)
+
+
+def write_only(schema: Json, where: str) -> Iterator[str]:
+    """Fields whose value is never written, such as `SecretStr`, which writes asterisks."""
+    if schema.get("writeOnly"):
+        yield where
+    for key, value in schema.items():
+        for step, one in _inside(key, value):
+            yield from write_only(one, where + step)
+
+
+def _inside(key: str, value: Any) -> list[tuple[str, Json]]:
+    """The schemas under a keyword, each with what it adds to the name of the place."""
+    if key in _NAMED:
+        return [(f".{name}", one) for name, one in value.items()]
+    if key in _MANY:
+        return [("[]" if key == "prefixItems" else "", one) for one in value]
+    return [("[]", value)] if key in _ONE and isinstance(value, dict) else []
 
 
 def closed_object(properties: Mapping[str, Json]) -> Json:
@@ -55,26 +82,33 @@ def closed_object(properties: Mapping[str, Json]) -> Json:
     return {"type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False}
 
 
-def _closed(schema: Json, definitions: Mapping[str, Json]) -> Json:
-    if "$ref" in schema:
-        target = definitions[str(schema["$ref"]).rpartition("/")[2]]
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return _closed({**target, **beside}, definitions)
-    kept = {key: _part(key, value, definitions) for key, value in schema.items() if key not in _DROPPED and _is_json(value)}
-    if "properties" in kept or "patternProperties" in kept:
-        kept["additionalProperties"] = False
-    return kept
+class _Closing:
+    def __init__(self, definitions: Mapping[str, Json]) -> None:
+        self._definitions = definitions
+        self._made = 0
 
+    def closed(self, schema: Json) -> Json:
+        self._made += 1
+        if self._made > MOST_SCHEMAS:
+            raise SchemaTooLarge
+        if "$ref" in schema:
+            target = self._definitions[str(schema["$ref"]).rpartition("/")[2]]
+            beside = {key: value for key, value in schema.items() if key != "$ref"}
+            return self.closed({**target, **beside})
+        kept = {key: self._part(key, value) for key, value in schema.items() if key not in _DROPPED and _is_json(value)}
+        if "properties" in kept or "patternProperties" in kept:
+            kept["additionalProperties"] = False
+        return kept
 
-def _part(key: str, value: Any, definitions: Mapping[str, Json]) -> Any:
-    """Only places where JSON Schema expects a schema are walked: a property may be called `title`, a default may hold `$ref`."""
-    if key in _ONE and isinstance(value, dict):
-        return _closed(cast("Json", value), definitions)
-    if key in _MANY:
-        return [_closed(one, definitions) for one in value]
-    if key in _NAMED:
-        return {name: _closed(one, definitions) for name, one in value.items()}
-    return value
+    def _part(self, key: str, value: Any) -> Any:
+        """Only where JSON Schema expects a schema: a property may be called `title`, a default may hold `$ref`."""
+        if key in _ONE and isinstance(value, dict):
+            return self.closed(cast("Json", value))
+        if key in _MANY:
+            return [self.closed(one) for one in value]
+        if key in _NAMED:
+            return {name: self.closed(one) for name, one in value.items()}
+        return value
 
 
 def _is_json(value: object) -> bool:

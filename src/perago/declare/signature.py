@@ -56,7 +56,7 @@ def _unresolved(name: str) -> Problem:
 
 
 def _shape_problems(function: Callable[..., Any], *, has_workspace: bool) -> Iterator[Problem]:
-    if not inspect.isroutine(function):
+    if isinstance(function, type) or not inspect.isfunction(inspect.unwrap(function)):
         yield Problem("", f"@task goes on a function, not on {function!r}")
         return
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
