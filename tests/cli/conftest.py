@@ -1,4 +1,5 @@
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -10,6 +11,10 @@ from perago.cli import main
 
 Result = subprocess.CompletedProcess[str]
 Perago = Callable[..., Result]
+OnTerminal = Callable[..., tuple[int, str]]
+
+PROGRAM = Path(sys.executable).with_name("perago")
+SETTINGS = ("CONDUCTOR_", "LAKECTL_", "PERAGO_")
 
 GOOD = """
 from pathlib import Path
@@ -56,17 +61,44 @@ def project(tmp_path: Path) -> Path:
     return made
 
 
+def clean_environment() -> dict[str, str]:
+    looks = {"NO_COLOR", "FORCE_COLOR"}
+    return {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS) and name not in looks}
+
+
+@pytest.fixture
+def on_terminal(project: Path) -> OnTerminal:
+    """The command on a terminal of its own: exit code, and everything that reached the screen."""
+
+    def run(*args: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+        leader, follower = pty.openpty()
+        variables = {**clean_environment(), "TERM": "xterm", **(env or {})}
+        with subprocess.Popen([PROGRAM, *args], cwd=project, env=variables, stdout=follower, stderr=follower) as process:
+            os.close(follower)
+            seen = b"".join(iter(lambda: _read(leader), b""))
+            code = process.wait(timeout=60)
+        os.close(leader)
+        return code, seen.decode()
+
+    return run
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux says EIO once nobody holds the other end
+        return b""
+
+
 @pytest.fixture
 def perago(project: Path) -> Perago:
     """The installed command in a process of its own, with none of the caller's settings."""
-    program = Path(sys.executable).with_name("perago")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("CONDUCTOR_", "LAKECTL_", "PERAGO_"))}
 
     def run(*args: str | Path, cwd: Path = project, env: Mapping[str, str] | None = None) -> Result:
         return subprocess.run(
-            [program, *map(str, args)],
+            [PROGRAM, *map(str, args)],
             cwd=cwd,
-            env={**clean, **(env or {})},
+            env={**clean_environment(), **(env or {})},
             capture_output=True,
             text=True,
             timeout=60,
@@ -82,7 +114,7 @@ def inside(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """The same command in this process, where only its words and its exit code matter."""
     monkeypatch.chdir(project)
     monkeypatch.setattr(sys, "path", sys.path[:])
-    for name in [name for name in os.environ if name.startswith(("CONDUCTOR_", "LAKECTL_", "PERAGO_"))]:
+    for name in [name for name in os.environ if name.startswith(SETTINGS)]:
         monkeypatch.delenv(name)
 
     def run(*args: str | Path) -> Result:

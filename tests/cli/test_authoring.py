@@ -1,17 +1,13 @@
 """check, extract and register as a person or a script meets them: a process of its own, exit code, stdout, stderr."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
-from tests.cli.conftest import GOOD, Perago, Result
+from tests.cli.conftest import GOOD, OnTerminal, Perago, Result
 
 from perago.dev.stack import Endpoints
 
@@ -222,16 +218,14 @@ def test_a_wrong_module_keeps_all_of_them_from_being_registered(
     assert urllib3.request("GET", f"{stack.conductor_url}/metadata/taskdefs/{task_name}", timeout=10).status == 404
 
 
-def test_a_terminal_gets_colour(project: Path) -> None:
-    leader, follower = pty.openpty()
-    program = Path(sys.executable).with_name("perago")
-    clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
-    with subprocess.Popen(
-        [program, "check", "words"], cwd=project, env={**clean, "TERM": "xterm"}, stdout=follower, stderr=follower
-    ) as process:
-        os.close(follower)
-        seen = os.read(leader, 1000)
-        assert process.wait(timeout=60) == 0
-    os.close(leader)
-    assert b"\x1b[" in seen
-    assert b"ok:" in seen
+def test_a_terminal_gets_colour(on_terminal: OnTerminal) -> None:
+    code, seen = on_terminal("check", "words")
+    assert code == 0
+    assert "\x1b[1;32mok:\x1b[0m words.repeat" in seen
+    assert "\x1b[36m  PERAGO_LOG_ROOT" in seen
+
+
+def test_no_color_is_respected_by_the_command(on_terminal: OnTerminal) -> None:
+    _, seen = on_terminal("check", "words", env={"NO_COLOR": "1"})
+    assert "ok: words.repeat" in seen.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert "\x1b[36m" not in seen

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import GOOD, Perago, Result
+from tests.cli.conftest import GOOD, OnTerminal, Perago, Result
 from tests.cli.test_authoring import assert_refused
 
 
@@ -33,6 +33,15 @@ def test_it_shows_what_would_be_published_and_changes_nothing(perago: Perago, pr
     assert lines[8].startswith("COMPLETED words.repeat in ")
     assert "\x1b" not in result.stdout
     assert snapshot(project / "ws") == before
+
+
+def test_a_terminal_gets_a_coloured_diff(on_terminal: OnTerminal) -> None:
+    code, seen = on_terminal("run", "words", "-w", "ws", "-p", params("hi"))
+    assert code == 0
+    assert "\x1b[32m+ out/words.txt" in seen
+    assert "\x1b[31m- in/old.txt" in seen
+    assert "\x1b[32m    +hi" in seen
+    assert "\x1b[1;32mCOMPLETED" in seen
 
 
 def test_params_may_come_from_a_file(inside: Perago, project: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import typer
 from rich.text import Text
 
-from perago.cli import console, diff, loaded, result_folder, tracebacks
+from perago.cli import console, diff, loaded, result_folder, spinner, tracebacks
 from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError, SetupError, TaskStatus
 from perago.model import FilePath
@@ -43,8 +43,8 @@ def run(request: Request, *, as_json: bool) -> None:
     declaration.contract.parse_params(params)
     started = time.monotonic()
     with contextlib.ExitStack() as cleanup:
-        with console.prints_to_stderr() if as_json else contextlib.nullcontext():
-            done = cleanup.enter_context(environment.rehearse(declaration, files, params))
+        with console.prints_to_stderr() if as_json else contextlib.nullcontext(), spinner.Spinner() as listener:
+            done = cleanup.enter_context(environment.rehearse(declaration, files, params, listener))
         seconds = time.monotonic() - started
         written = request.write if done.outcome.status is TaskStatus.COMPLETED else None
         if written is not None:

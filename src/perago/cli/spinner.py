@@ -1,0 +1,46 @@
+"""Events of a run come in; on a terminal, what takes long is said on stderr while it lasts. The body has the screen to itself."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.status import Status
+
+from perago import events
+from perago.cli import console
+
+_WORDS = {
+    events.Phase.DOWNLOAD: "copying the workspace",
+    events.Phase.PRE_CHECK: "pre checks",
+    events.Phase.POST_CHECK: "post checks",
+    events.Phase.DIFF: "comparing",
+    events.Phase.STAGE: "collecting changes",
+}
+
+
+class Spinner:
+    """A listener of events, and the context in which the spinner may turn. When piped it does nothing."""
+
+    def __init__(self) -> None:
+        screen = console.stderr()
+        self._status = Status("", console=screen) if screen.is_terminal else None
+
+    def __call__(self, event: events.Event) -> None:
+        if self._status is None:
+            return
+        if event.phase is events.Phase.BODY:
+            self._status.stop()
+        elif isinstance(event, events.Progress) and event.phase in _WORDS:
+            self._status.update(_words(event))
+            self._status.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def _words(event: events.Progress) -> str:
+    amount = f": {event.files:,} files, {console.size(event.bytes)}" if event.files else ""
+    return f"{_WORDS[event.phase]}{amount}"
