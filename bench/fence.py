@@ -1,0 +1,246 @@
+"""A paused attempt against its successor on a real lakeFS: how many accepted publications are lost, with revocation and without.
+
+    .venv/bin/python bench/fence.py [--quick] [--json FILE] [--rounds N]
+
+In each round an older attempt stops before one of its requests, Conductor gives it up, a successor publishes and is accepted, and
+the older one goes on: half the time only afterwards, half the time while the successor is about to publish. Every other round it
+stops at its last chance, before the publish request itself; the rounds between take each of its requests in turn. Lost means that
+the target branch does not show what was accepted, directly on its input, once both are done. Exits with 1 if a target is missed.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import _lakefs
+
+from perago.conductor.port import Polled
+from perago.dev.stack import Endpoints, Stack
+from perago.errors import TaskStatus
+from perago.lake.client import LakeFS
+from perago.lake.http import Timeouts
+from perago.lake.port import BranchHead, Lake
+from perago.model import CommitId, Repository
+from perago.testing.attempts import DictTask
+from perago.testing.scene import Scene, Tap, ref_of, writes
+
+ROUNDS, QUICK_ROUNDS = 200, 24
+MANY = 0.05
+"""Without revocation at least this share of the rounds has to lose its publication, or the rounds prove nothing."""
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    task: Callable[[], DictTask]
+    is_abandoned: bool
+    """Whether the target shows an abandoned publication when the older attempt comes."""
+
+
+KINDS = (
+    Kind("merge", lambda: writes("older"), is_abandoned=False),
+    Kind("replacement", lambda: writes("older"), is_abandoned=True),
+    Kind("no-op relocation", DictTask, is_abandoned=True),
+)
+
+
+@dataclass
+class Tally:
+    kind: str
+    revocation: bool
+    rounds: int = 0
+    lost: int = 0
+    lost_when_stopped_before: Counter[str] = field(default_factory=Counter[str])
+    older_ended: Counter[str] = field(default_factory=Counter[str])
+
+
+class Unrevoking:
+    """A lake on which an attempt finds nobody to revoke."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def branches(self, _repository: Repository, _prefix: str) -> Iterable[BranchHead]:
+        return ()
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._lake, verb)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Before the n-th request of a verb: numbers over all would shift with the files to download."""
+
+    verb: str
+    occurrence: int
+
+    @staticmethod
+    def at(verbs: list[str]) -> "Stop":
+        return Stop(verbs[-1], verbs.count(verbs[-1]))
+
+
+class Paused:
+    """The older attempt in a thread of its own, stopped before one of its requests until it is let go."""
+
+    def __init__(self, scene: Scene, polled: Polled, kind: Kind, lake: Lake, stop: Stop) -> None:
+        self._tap = Tap(lake)
+        self._stopped, self._go = threading.Event(), threading.Event()
+        self._tap.at_call = lambda _call: self._pause() if Stop.at(self._tap.verbs) == stop else None
+        self.ended = ""
+        self._thread = threading.Thread(target=lambda: self._run(scene, polled, kind))
+        self._thread.start()
+        _wait(self._stopped)
+
+    def _pause(self) -> None:
+        self._stopped.set()
+        _wait(self._go)
+
+    def _run(self, scene: Scene, polled: Polled, kind: Kind) -> None:
+        outcome = scene.run(polled, kind.task(), self._tap)
+        self.ended = outcome.status.value if outcome.status is TaskStatus.COMPLETED else str(outcome.reason)
+        self._stopped.set()
+
+    def let_go(self) -> None:
+        self._go.set()
+
+    def join(self) -> None:
+        self._go.set()
+        self._thread.join(PATIENCE)
+
+
+def _wait(event: threading.Event) -> None:
+    if not event.wait(PATIENCE):
+        raise TimeoutError("an attempt hangs")
+
+
+def accepted(scene: Scene, older: Polled, lake: Lake, meanwhile: Callable[[], None]) -> CommitId:
+    """Attempts after the older one until Conductor takes one's result, as in life. `meanwhile` happens as the first publishes."""
+    polled = scene.retry(older)
+    for chance in range(4):
+        tap = Tap(lake)
+        if chance == 0:
+            tap.before["head"] = meanwhile
+        outcome = scene.run(polled, writes("newer"), tap)
+        if outcome.status is TaskStatus.COMPLETED and scene.report(polled, outcome):
+            return ref_of(outcome)
+        if chance < 3:
+            polled = scene.retry(polled)
+    raise AssertionError(f"no successor was accepted: {outcome.reason}")  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def requests(scene: Scene, kind: Kind) -> list[str]:
+    """What the older attempt asks of lakeFS where nobody disturbs it."""
+    prepare(scene, kind)
+    tap = scene.tap
+    outcome = scene.run(scene.start(), kind.task(), tap)
+    if outcome.status is not TaskStatus.COMPLETED:
+        raise AssertionError(outcome.reason)
+    return tap.verbs
+
+
+def schedule(verbs: list[str], rounds: int) -> Iterable[tuple[Stop, bool]]:
+    """For each round the request to stop before, and whether the older attempt goes on while the successor is at work."""
+    stops = [Stop.at(verbs[: end + 1]) for end in range(len(verbs))]
+    stops = [stop for stop in stops if stop.verb != "read" or stop.occurrence == 1]
+    last_chance = next(stop for stop in stops if stop.verb in {"merge", "relocate"})
+    for number in range(rounds):
+        yield last_chance if number % 2 else stops[number // 2 % len(stops)], number // 2 % 2 == 1
+
+
+def prepare(scene: Scene, kind: Kind) -> None:
+    scene.renew()
+    if kind.is_abandoned:
+        scene.abandon()
+
+
+def play(scene: Scene, kind: Kind, tally: Tally, stop: Stop, *, together: bool) -> None:
+    prepare(scene, kind)
+    lake: Any = scene.lake if tally.revocation else Unrevoking(scene.lake)
+    polled = scene.start()
+    older = Paused(scene, polled, kind, lake, stop)
+    ref = accepted(scene, polled, lake, older.let_go if together else lambda: None)
+    older.join()
+    head = scene.head()
+    tally.rounds += 1
+    tally.older_ended[older.ended.split(":")[0][:60]] += 1
+    if head.id != ref or head.parents != (scene.a,):
+        tally.lost += 1
+        tally.lost_when_stopped_before[stop.verb] += 1
+        scene.conductor.tasks.clear()
+
+
+def measure(lake: Lake, repository: Repository, rounds: int) -> list[Tally]:
+    scene = Scene(lake, repository)
+    tallies: list[Tally] = []
+    for kind in KINDS:
+        verbs = requests(scene, kind)
+        for revocation in (True, False):
+            tally = Tally(kind.name, revocation)
+            for stop, together in schedule(verbs, rounds):
+                play(scene, kind, tally, stop, together=together)
+            tallies.append(tally)
+            print(_line(tally), flush=True)
+    return tallies
+
+
+def _line(tally: Tally) -> str:
+    found = ", ".join(f"{verb} {count}" for verb, count in tally.lost_when_stopped_before.most_common())
+    where = f"  (stopped before: {found})" if found else ""
+    mode = "with revocation" if tally.revocation else "without"
+    return f"{tally.kind:<17} {mode:<16} {tally.rounds:>4} rounds  {tally.lost:>3} lost{where}"
+
+
+def missed(tallies: Iterable[Tally]) -> list[str]:
+    kept = [t for t in tallies if t.revocation and t.lost]
+    proof = [t for t in tallies if not t.revocation and t.lost < MANY * t.rounds]
+    return [f"{t.kind}: {t.lost} accepted publications lost with revocation, 0 allowed" for t in kept] + [
+        f"{t.kind}: only {t.lost} lost without revocation, so the rounds prove nothing" for t in proof
+    ]
+
+
+@contextmanager
+def server() -> Generator[Endpoints]:
+    """One of our own, or the one that PERAGO_TEST_STACK names."""
+    if reused := os.environ.get("PERAGO_TEST_STACK"):
+        yield Endpoints.from_json(Path(reused).read_text())
+        return
+    with Stack() as stack:
+        yield stack.endpoints
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds instead of {ROUNDS}")
+    parser.add_argument("--rounds", type=int, help="so many rounds of each kind")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was counted")
+    arguments = parser.parse_args()
+    rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
+    with server() as endpoints:
+        store, name = _lakefs.Store(endpoints), f"bench-fence-{secrets.token_hex(4)}"
+        store.create_repository(name)
+        keys = (endpoints.access_key_id, endpoints.secret_access_key)
+        try:
+            with closing(LakeFS(endpoints.lakefs_url, *keys, timeouts=Timeouts(connect=10, request=60))) as lake:
+                tallies = measure(lake, Repository(name), rounds)
+        finally:
+            store.delete_repository(name)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([vars(tally) for tally in tallies], indent=2) + "\n")
+    faults = missed(tallies)
+    for fault in faults:
+        print(f"missed: {fault}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
