@@ -19,8 +19,3 @@ def test_the_default_shrinks_to_a_short_response_timeout(response: float) -> Non
     shrunk = budget.default_for(response)
     assert shrunk.response_timeout_seconds == pytest.approx(response)
     assert shrunk.publish_seconds / shrunk.completion_seconds == pytest.approx(4)
-
-
-@pytest.mark.parametrize(("timeout", "shortfall"), [(12, 0), (10, 0), (8.5, 1.5)])
-def test_a_merge_timeout_below_what_was_observed_falls_short(timeout: float, shortfall: float) -> None:
-    assert budget.merge_timeout_shortfall(observed_p99=8, margin=2, merge_timeout=timeout) == shortfall

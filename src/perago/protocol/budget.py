@@ -31,8 +31,3 @@ def default_for(response_timeout_seconds: float) -> Budget:
         shutdown_grace_seconds=DEFAULT.shutdown_grace_seconds * share,
         heartbeat_seconds=DEFAULT.heartbeat_seconds * share,
     )
-
-
-def merge_timeout_shortfall(*, observed_p99: float, margin: float, merge_timeout: float) -> float:
-    """By how much a merge timeout misses what was observed plus the margin; 0 where it suffices."""
-    return max(0.0, observed_p99 + margin - merge_timeout)
