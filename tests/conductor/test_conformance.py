@@ -89,7 +89,7 @@ def test_a_failure_carries_its_reason_its_log_and_no_output_and_a_retry_is_a_new
     seen = arranged.conductor.task(first.task_id)
     assert (seen.status, seen.output) == ("FAILED", {})
     assert arranged.reason(first.task_id) == "the disk is full"
-    assert sorted(arranged.logs(first.task_id)) == ["line one", "line two ü"]
+    assert arranged.logs(first.task_id) == ["line one\nline two ü"]
     second = take(arranged.conductor, task_type).attempt
     assert second.task_id != first.task_id
     assert (second.retry_count, second.reference_name) == (1, first.reference_name)
@@ -168,7 +168,7 @@ def test_log_lines_reach_the_task_also_after_its_end(arranged: Arranged) -> None
     attempt = take(arranged.conductor, task_type).attempt
     arranged.conductor.report(attempt, DONE, timeout=10)
     arranged.conductor.log(attempt.task_id, ["Traceback\n  File x", 'a "quoted" line'])
-    assert arranged.logs(attempt.task_id) == ["Traceback\n  File x", 'a "quoted" line']
+    assert arranged.logs(attempt.task_id) == ['Traceback\n  File x\na "quoted" line']
 
 
 def test_what_does_not_exist_is_not_found(arranged: Arranged) -> None:

@@ -65,8 +65,8 @@ class ConductorClient:
         self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"callbackAfterSeconds": 0})
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
-        for line in lines:
-            self._http.write("POST", f"/tasks/{wire.segment(task_id)}/log", text=line)
+        if lines:
+            self._http.write("POST", f"/tasks/{wire.segment(task_id)}/log", text="\n".join(lines))
 
     def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None:
         try:

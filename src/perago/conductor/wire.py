@@ -73,5 +73,6 @@ def report(of: Attempt, outcome: Outcome, *, now: float) -> dict[str, Any]:
     elif outcome.reason is not None:
         body["reasonForIncompletion"] = outcome.reason
     if outcome.log:
-        body["logs"] = [{"log": line, "taskId": of.task_id, "createdTime": int(now * 1000)} for line in outcome.log]
+        # One entry, however many lines: the server keeps only the first ten.
+        body["logs"] = [{"log": "\n".join(outcome.log), "taskId": of.task_id, "createdTime": int(now * 1000)}]
     return body

@@ -17,6 +17,7 @@ from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowI
 _DEFAULT_RETRIES = 3
 _DEFAULT_RESPONSE_TIMEOUT = 3600
 REASON_LENGTH = 500
+LOG_ENTRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,9 @@ class FakeConductor:
                 self._enqueue(self.tasks[attempt.task_id])
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
-        self.logs.setdefault(task_id, []).extend(lines)
+        kept = self.logs.setdefault(task_id, [])
+        if lines and len(kept) < LOG_ENTRIES:
+            kept.append("\n".join(lines))
 
     def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None:
         return self._definitions.get(task_type)
