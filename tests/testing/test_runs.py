@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 from decimal import Decimal
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -160,11 +160,10 @@ def test_params_may_be_the_model() -> None:
     assert run_task(work, files=FILES, params=Params.model_validate({"do": "nothing", "the-limit": "2.5"})).ok
 
 
-def test_paths_may_be_paths_and_the_workspace_a_folder(tmp_path: Path) -> None:
+def test_the_workspace_may_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_text("one\n")
     (tmp_path / "in" / "b").write_text("b")
-    assert run_task(work, files={PurePath("in/a"): "x", "in/b": ""}).ok  # pyright: ignore[reportArgumentType]
     done = run_task(work, files=tmp_path)
     assert done.changed == ["in/a"]
     assert (tmp_path / "in" / "a").read_text() == "one\n"

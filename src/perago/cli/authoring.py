@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -118,12 +117,9 @@ def _write_whole(output: Path, text: str) -> None:
     """Beside it first, then renamed: a reader never meets half a definition."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{output.name}-", dir=output.parent)
-        beside = Path(name)
+        beside = output.with_name(f".{output.name}.{os.getpid()}")
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            beside.chmod(0o644)
+            beside.write_text(text, encoding="utf-8")
             beside.replace(output)
         finally:
             beside.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from perago.errors import PeragoError
 app = typer.Typer(
     name="perago",
     help="Typed Python tasks for Conductor that publish to lakeFS in a fenced transaction.",
+    epilog="Errors are one line on stderr. Exit codes: 0 well, 1 error, 2 wrong usage; some commands have more, see their help.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

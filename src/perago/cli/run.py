@@ -23,7 +23,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; w
 def run(module: Module, workspace: Workspace = None, params: Params = "{}", write: Write = None, as_json: AsJson = False) -> None:
     """Run a task on a copy of a folder and show what it would publish.
 
-    The same steps as in the worker: validate, pre checks, task, post checks, diff. Needs no server.
+    The same steps as in the worker: validate, pre checks, task, post checks, diff. Needs no server. The copy is made in the
+    temporary directory (TMPDIR) and removed at the end.
 
     Exit codes: 0 COMPLETED, 1 it could not be run, 2 wrong usage, 3 FAILED (a retry may help), 4 FAILED_WITH_TERMINAL_ERROR.
     """

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -112,13 +112,9 @@ def _on_disk(files: Files | None) -> Generator[dict[FilePath, Path]]:
         return
     with tempfile.TemporaryDirectory(prefix="perago-test-") as room:
         yield {
-            FilePath(_relative(path)): _written(Path(room) / str(number), content)
+            FilePath(path): _written(Path(room) / str(number), content)
             for number, (path, content) in enumerate((files or {}).items())
         }
-
-
-def _relative(path: str | PurePath) -> str:
-    return path.as_posix() if isinstance(path, PurePath) else path
 
 
 def _written(at: Path, content: bytes | str) -> Path:
