@@ -1,0 +1,97 @@
+"""Publication over a real network that fails at the publish request: never a false success, never a second request."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+import pytest
+from tests.attempt.bed import Bed
+from tests.faults import proxy as faults
+from tests.faults.proxy import Exchange, FaultProxy
+
+from perago.attempt import spine
+from perago.dev.stack import Endpoints
+from perago.errors import TaskStatus
+from perago.lake import client, http
+from perago.model import Outcome
+from perago.protocol.budget import DEFAULT
+from perago.testing.scene import ref_of, writes
+
+PUBLISH = {"merge": "POST .*/merge/", "relocate": "PUT .*/hard_reset"}
+PATIENCE = 0.5
+
+
+answered_late = threading.Event()
+
+
+def late(exchange: Exchange) -> None:
+    """The request reaches lakeFS long after its sender has given up."""
+    answered_late.clear()
+    exchange.wait(2 * PATIENCE)
+    exchange.forward()
+    answered_late.set()
+
+
+APPLIED = {"reply dropped": faults.drop_reply(), "connection reset": faults.drop_reply(reset=True), "reply late": faults.delay(3)}
+NOT_APPLIED = {
+    "request cut": faults.cut(),
+    "request half sent": faults.cut_request(60),
+    "silence": faults.silence(),
+    "late": late,
+    "500": faults.answer(500, b'{"message": "boom"}'),
+    "429": faults.answer(429),
+    "423": faults.answer(423),
+    "412": faults.answer(412, b'{"message": "hook says no"}'),
+}
+
+
+@pytest.fixture
+def network(stack: Endpoints) -> Generator[tuple[FaultProxy, client.LakeFS]]:
+    with FaultProxy(stack.lakefs_url) as proxy:
+        keys = (stack.access_key_id, stack.secret_access_key)
+        with contextlib.closing(client.LakeFS(proxy.url, *keys, timeouts=http.Timeouts(connect=5, request=30))) as lake:
+            yield proxy, lake
+
+
+def publish(bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]) -> Outcome:
+    proxy, lake = network
+    if verb == "relocate":
+        bed.abandon()
+    proxy.on(PUBLISH[verb], fault)
+    polled = bed.start()
+    execution = bed.execution(polled.attempt, writes("y"), lake)
+    outcome = spine.run(replace(execution, budget=replace(DEFAULT, publish_seconds=PATIENCE)), polled.input)
+    sent = [seen for seen in proxy.seen if "/merge/" in seen.line or "hard_reset" in seen.line]
+    assert len(sent) == 1, "a publish request is never sent again"
+    assert bed.staging_branches() == []
+    return outcome
+
+
+@pytest.mark.parametrize("verb", PUBLISH)
+@pytest.mark.parametrize("fault", APPLIED.values(), ids=APPLIED.keys())
+def test_a_publication_whose_reply_is_lost_is_found(
+    real_bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]
+) -> None:
+    outcome = publish(real_bed, network, verb, fault)
+    assert outcome.status is TaskStatus.COMPLETED, outcome.reason
+    assert ref_of(outcome) == real_bed.head().id
+    assert real_bed.head().parents == (real_bed.a,)
+
+
+@pytest.mark.parametrize("verb", PUBLISH)
+@pytest.mark.parametrize("fault", NOT_APPLIED.values(), ids=NOT_APPLIED.keys())
+def test_a_publication_that_did_not_happen_is_never_reported(
+    real_bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]
+) -> None:
+    outcome = publish(real_bed, network, verb, fault)
+    assert outcome.status is TaskStatus.FAILED
+    assert outcome.output is None
+    before = real_bed.head()
+    if fault is late:
+        assert answered_late.wait(20)
+    assert real_bed.head() == before
+    assert before.id == real_bed.a or before.parents == (real_bed.a,)
+    after = real_bed.run(real_bed.start(), writes("y"))
+    assert ref_of(after) == real_bed.head().id
+    assert real_bed.head().parents == (real_bed.a,)
