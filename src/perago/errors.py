@@ -24,8 +24,8 @@ PeragoError
 │   ├── LakeConflict                409, and "no changes" or "dirty branch" answers
 │   ├── LakeForbidden               401 and 403
 │   ├── LakeRejected                any other 4xx: our request is wrong
-│   ├── LakeUnavailable             no connection, 423, 429, 5xx: nothing happened, later may work
-│   ├── LakeUnknown                 a write broke off after it was sent: it may or may not have happened
+│   ├── LakeUnavailable             no connection, 423, 429, 5xx to a read: nothing happened, later may work
+│   ├── LakeUnknown                 a write broke off after it was sent, or got a 5xx: it may or may not have happened
 │   └── LakeCorrupt                 bytes do not match their size or checksum
 └── ConductorError                Conductor said no, or nothing
     ├── ConductorNotFound           404

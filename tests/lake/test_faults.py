@@ -193,6 +193,17 @@ def test_a_read_that_hangs_ends_in_bounded_time(broken: Broken, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_transfer_without_progress_is_given_up_long_before_its_deadline(
+    stack: Endpoints, broken: Broken, tmp_path: Path
+) -> None:
+    with client(stack, broken.proxy.url, timeouts=Timeouts(connect=5, request=0.5, slowest=1)) as patient:
+        broken.proxy.on("(GET|POST) ", faults.silence(), times=9)
+        with pytest.raises(LakeUnavailable, match="timed out"):
+            READS["read"](patient, broken, tmp_path)
+        with pytest.raises(LakeUnknown, match="timed out"):
+            WRITES["write"](patient, broken, tmp_path)
+
+
 def test_a_late_reply_within_the_deadline_is_good(broken: Broken) -> None:
     broken.proxy.on("GET ", faults.delay(0.3))
     assert broken.hasty.head(broken.repository, MAIN).id == broken.base

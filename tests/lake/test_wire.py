@@ -17,7 +17,7 @@ from tests.lake.arrange import file
 
 from perago.errors import LakeForbidden, LakeNotFound, LakeUnavailable, LakeUnknown, RuntimeConfigError, WorkspaceError
 from perago.lake import client as lake_client
-from perago.lake import presigned
+from perago.lake import presigned, wire
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.lake.port import Capabilities
@@ -72,6 +72,18 @@ def test_a_chunked_body_is_put_together(lake_at: At, server: FaultProxy, tmp_pat
         lake.read(REPOSITORY, COMMIT, info, tmp_path / name)
         assert (tmp_path / name).read_bytes() == body
     assert server.connections == 1
+
+
+def test_a_reply_is_read_whole_through_a_buffer_that_it_does_not_fit(
+    lake_at: At, server: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    monkeypatch.setattr(wire, "BUFFER", len(head) + 1)
+    wired = b"".join(b"7;padding\r\n%07d\r\n" % number for number in range(200))
+    body = b"".join(b"%07d" % number for number in range(200))
+    server.on("GET ", raw_reply(head + wired + b"0\r\n\r\n"))
+    info = ObjectInfo(ObjectPath("a"), len(body), hashlib.md5(body).hexdigest())
+    assert lake_at(server.url).read(REPOSITORY, COMMIT, info, tmp_path / "into") == info.checksum
 
 
 @pytest.mark.parametrize("body", [b"zz\r\n", b"5\r\nabcdefgh\r\n", b"5\r\nab"])

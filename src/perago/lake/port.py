@@ -1,7 +1,7 @@
 """The verbs Perago needs of a versioned store. The lakeFS client and the in-memory fake both pass one conformance suite.
 
-Every method raises leaves of `LakeError`. Reads may be retried inside; a write is sent at most once, and one that broke off after
-it was sent raises `LakeUnknown`.
+Every method raises leaves of `LakeError`, and `WorkspaceError` where the trouble is a local file. Reads may be retried inside; a
+write is sent at most once, and one that broke off after it was sent, or was answered by a 5xx, raises `LakeUnknown`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +129,10 @@ class Lake(Protocol):
         ...
 
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
-        """Delete at most `PAGE` objects in one request; missing ones are no error, any refused one is."""
+        """Delete at most `PAGE` objects in one request; missing ones are no error, any refused one is.
+
+        lakeFS does not mind a missing branch here either; the commit that follows does.
+        """
         ...
 
     def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
