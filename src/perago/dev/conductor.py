@@ -72,6 +72,8 @@ def _line(installed: Installed, directory: Path, port: int) -> list[str]:
         f"--server.port={port}",
         f"--server.address={HOST}",
         "--spring.datasource.url=jdbc:sqlite:conductor.db?busy_timeout=15000&journal_mode=WAL",
+        # Otherwise it takes the keys of AI and cloud providers out of the person's environment, and a fifth longer to start.
+        "--conductor.integrations.ai.enabled=false",
     ]
 
 

@@ -159,6 +159,8 @@ def _free(port: int) -> bool:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
+        except PermissionError as error:
+            raise DevStackError(f"port {port} is reserved for the system; choose one from 1024 up") from error
         except OSError:
             return False
     return True
