@@ -38,6 +38,10 @@ dev: $(READY) ## a real Conductor and a real lakeFS until Ctrl-C
 test: lint ## lint, then every test, on servers of its own
 	$(BIN)/pytest $(TEST_ARGS)
 
+.PHONY: model
+model: $(READY) ## check the publication protocol with TLC; DEPTH=1 looks further, SHOW=revoke tells a counterexample
+	@$(BIN)/python -m model.check $(if $(DEPTH),--depth $(DEPTH)) $(if $(SHOW),--show $(SHOW))
+
 .PHONY: lint
 lint: $(READY) ## formatting, lints, types, import direction
 	$(BIN)/ruff format --check

@@ -1,0 +1,1 @@
+"""The publication protocol as a TLA+ model, and its checks: `make model`."""

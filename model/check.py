@@ -1,0 +1,157 @@
+"""Checks every case with TLC: options in; a table, or one counterexample step by step, out. Exit code 1: not as expected."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from model import cases, story, tlc
+from perago.cli import progress
+from perago.dev.cache import Cache, default_root
+from perago.dev.cancel import Cancel
+from perago.errors import PeragoError
+
+_BROKEN = {
+    "NeverLost": "an accepted publication is lost",
+    "OnItsInput": "an accepted publication is not directly on its input",
+    "NeverBuried": "an accepted publication is buried",
+    "NeverStuck": "no attempt can publish before somebody resets the branch",
+}
+_PIPED_WIDTH = 160
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    screen = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        checker = _install(options.workers)
+        if options.show:
+            return _show(screen, checker, options.show)
+        return _check_all(screen, checker, cases.cases(options.depth), options.jobs)
+    except KeyboardInterrupt:
+        return 130
+    except (PeragoError, tlc.CheckerError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make model", description="Check the publication protocol with TLC.")
+    parser.add_argument(
+        "--depth", type=int, default=0, metavar="N", help="executions more than usual where the protocol has to hold"
+    )
+    parser.add_argument("--show", metavar="CASE", choices=[case.name for case in cases.cases()], help="tell one counterexample")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="cases at the same time")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="threads for each case")
+    return parser.parse_args(arguments)
+
+
+def _install(workers: int) -> tlc.Checker:
+    cancel = Cancel()
+    try:
+        with progress.shown() as report:
+            return tlc.install(Cache(default_root(), cancel, report), workers)
+    finally:
+        cancel.close()
+
+
+def _check_all(screen: Console, checker: tlc.Checker, wanted: Sequence[cases.Case], jobs: int) -> int:
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            asked = {pool.submit(checker.check, case): case for case in wanted}
+            verdicts = _watched(asked)
+        except BaseException:
+            checker.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    screen.print(_table(wanted, verdicts))
+    wrong = [case for case in wanted if verdicts[case.name].holds != case.holds]
+    for case in wrong:
+        _tell(screen, case, verdicts[case.name])
+    screen.print(
+        f"{len(wrong)} of {len(wanted)} cases are not as expected" if wrong else f"all {len(wanted)} cases are as expected"
+    )
+    return 1 if wrong else 0
+
+
+def _watched(asked: dict[Future[tlc.Verdict], cases.Case]) -> dict[str, tlc.Verdict]:
+    """Shows each case as it ends: in place on a terminal, as a line of its own when piped."""
+    verdicts: dict[str, tlc.Verdict] = {}
+    screen = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed} of {task.total} cases"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=len(asked))
+        for done in as_completed(asked):
+            case = asked[done]
+            verdict = verdicts[case.name] = done.result()
+            screen.print(f"{case.name}: {_found(verdict)}, {verdict.states:,} states, {verdict.seconds:.0f} s", highlight=False)
+            bar.advance(task)
+    return verdicts
+
+
+def _table(wanted: Sequence[cases.Case], verdicts: dict[str, tlc.Verdict]) -> Table:
+    table = Table(
+        "case", "what is different", "expected", "found", "steps", "states", "seconds", title="The publication protocol"
+    )
+    for column in table.columns[-3:]:
+        column.justify = "right"
+    group = None
+    for case in wanted:
+        if case.group != group:
+            table.add_section()
+            table.add_row(f"[bold]{case.group}[/bold]")
+            group = case.group
+        table.add_row(*_row(case, verdicts[case.name]))
+    return table
+
+
+def _row(case: cases.Case, verdict: tlc.Verdict) -> tuple[str, ...]:
+    colour = "green" if verdict.holds == case.holds else "bold red"
+    expected = "holds" if case.holds else "counterexample"
+    length = "" if verdict.holds else str(len(verdict.trace) - 1)
+    return (
+        case.name,
+        case.says,
+        expected,
+        f"[{colour}]{_found(verdict)}[/]",
+        length,
+        f"{verdict.states:,}",
+        f"{verdict.seconds:.1f}",
+    )
+
+
+def _found(verdict: tlc.Verdict) -> str:
+    return "holds" if verdict.violated is None else _BROKEN[verdict.violated]
+
+
+def _show(screen: Console, checker: tlc.Checker, name: str) -> int:
+    case = next(case for case in cases.cases() if case.name == name)
+    try:
+        verdict = checker.check(case)
+    except BaseException:
+        checker.stop()
+        raise
+    _tell(screen, case, verdict)
+    return 0 if verdict.holds == case.holds else 1
+
+
+def _tell(screen: Console, case: cases.Case, verdict: tlc.Verdict) -> None:
+    screen.print(f"\n[bold]{case.name}[/bold]: {case.says}: {_found(verdict)}")
+    if verdict.holds:
+        return
+    table = Table("", "who", "does what", "the target branch shows")
+    for number, line in enumerate(story.tell(verdict.trace), 1):
+        table.add_row(str(number), line.who, line.did, line.target)
+    screen.print(table)
+    screen.print("A: the workflow's input. Cn: what execution n staged. Mn: the merge commit of execution n.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
