@@ -63,6 +63,15 @@ def test_a_limit_of_zero_turns_the_cache_off_and_makes_no_directory(tmp_path: Pa
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize("written", [b"", b"one", ONE])
+def test_what_a_crashed_writer_left_is_used_only_if_it_is_whole(store: cache.Cache, tmp_path: Path, written: bytes) -> None:
+    entry(store, ONE).parent.mkdir()
+    entry(store, ONE).write_bytes(written)
+    assert restore(store, ONE, tmp_path / "target") == (ONE if written == ONE else None)
+    insert(store, ONE, tmp_path / "source")
+    assert restore(store, ONE, tmp_path / "again") == ONE
+
+
 @pytest.mark.parametrize("damage", [b"ONE" * 1000, b"one" * 999, b"one" * 1001, b""])
 def test_a_damaged_entry_is_a_miss_and_heals(store: cache.Cache, tmp_path: Path, damage: bytes) -> None:
     held = insert(store, ONE, tmp_path / "source")

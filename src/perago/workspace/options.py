@@ -16,7 +16,7 @@ class Options:
     """The content cache of this host; inside `root` unless told otherwise."""
     cache_bytes: int = cache.DEFAULT_LIMIT
     """0 turns the cache off."""
-    light_transfers: int = 8
+    light_transfers: int = 16
     """Transfers of small objects at once: bound by round trips, then by the interpreter."""
     heavy_transfers: int = 4
     """Transfers of large objects at once: bound by hashing and by the disk."""
