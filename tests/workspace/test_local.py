@@ -10,7 +10,8 @@ from tests.workspace import kit
 
 from perago import events
 from perago.errors import WorkspaceError
-from perago.model import BranchName, FilePath
+from perago.lake import port
+from perago.model import BranchName, FilePath, ObjectInfo, ObjectPath
 from perago.workspace import options, sync, tree
 
 HOSTILE = [
@@ -342,3 +343,70 @@ def test_the_attempt_sees_no_more_than_its_own_files(bench: kit.Bench) -> None:
     with bench.opened(commit, "p") as workspace:
         assert [path.name for path in workspace.argument().iterdir()] == ["a"]
         assert workspace.listing().files == [FilePath("a")]
+
+
+def test_a_body_may_change_directory_and_umask(bench: kit.Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    commit = bench.lab.commit({"p/a": b"1"})
+    with bench.opened(commit, "p", settings=options.Options(Path("scratch"))) as workspace:
+        root = workspace.argument()
+        assert root.is_absolute()
+        monkeypatch.chdir("/")
+        before = os.umask(0o777)
+        try:
+            kit.write(root, {"b": b"2"})
+            (root / "b").chmod(0o600)
+            made = bench.publish(workspace, commit)
+        finally:
+            os.umask(before)
+    monkeypatch.chdir(tmp_path)
+    with bench.opened(made, "p") as workspace:
+        assert kit.read(workspace.argument()) == {"a": b"1", "b": b"2"}
+
+
+def test_files_over_five_gibibytes_are_handed_over_whole(
+    memory_bench: kit.Bench, memory_lab: kit.MemoryLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sparse, and with the bytes left out of the transfer: what counts is that no size is cut anywhere."""
+    size = (5 << 30) + 1
+    commit = memory_lab.commit({"p/a": b"1"})
+    sent: list[int] = []
+
+    def write(repository: object, branch: object, path: ObjectPath, source: Path, **labels: object) -> ObjectInfo:
+        sent.append(source.stat().st_size)
+        return ObjectInfo(path, sent[-1], "multipart-2")
+
+    def objects(*_: object, **__: object) -> port.ObjectPage:
+        return port.ObjectPage([ObjectInfo(ObjectPath("p/huge"), size, "multipart-2")], None)
+
+    def read(repository: object, ref: object, info: ObjectInfo, into: Path) -> str:
+        with into.open("xb") as file:
+            file.truncate(info.size)
+        return kit.md5(b"as if")
+
+    settings = options.Options(memory_bench.settings.root, cache_bytes=0)
+    with memory_bench.opened(commit, "p", settings=settings) as workspace:
+        with (workspace.argument() / "huge").open("wb") as file:
+            file.truncate(size)
+        monkeypatch.setattr(memory_lab.memory, "write", write)
+        assert workspace.changed().upload_bytes == size
+        workspace.fill(BranchName("main"))
+    assert sent == [size]
+    monkeypatch.setattr(memory_lab.memory, "objects", objects)
+    monkeypatch.setattr(memory_lab.memory, "read", read)
+    with memory_bench.opened(commit, "p", settings=settings) as workspace:
+        assert (workspace.argument() / "huge").stat().st_size == size
+        assert workspace.changed().is_empty
+
+
+def test_an_edit_in_place_never_reaches_the_next_attempt(bench: kit.Bench) -> None:
+    large = os.urandom(2 << 20)
+    commit = bench.lab.commit({"p/small": b"original", "p/large": large})
+    for _ in range(3):
+        with bench.opened(commit, "p") as workspace:
+            root = workspace.argument()
+            assert kit.read(root) == {"small": b"original", "large": large}
+            for name in ("small", "large"):
+                with (root / name).open("r+b") as file:
+                    file.write(b"EDITED!!")
+            assert [upload.path for upload in workspace.changed().uploads] == ["large", "small"]

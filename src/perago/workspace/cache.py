@@ -28,7 +28,7 @@ class Cache:
 
     def __init__(self, root: Path, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
-        self._root = str(root)
+        self._root = str(root.absolute())
         self._stamp_ns = _boot_stamp_ns()
         self._lock = threading.Lock()
         self._unreported = 0
@@ -49,7 +49,10 @@ class Cache:
         name = self._entry(md5, size)
         try:
             source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
         except OSError:
+            eviction.unlink(name)
             return None
         try:
             if not self._is_sound(source, md5, size):

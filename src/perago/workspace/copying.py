@@ -64,7 +64,7 @@ def _reflink(source: int, target: int) -> bool:
 def _kernel_copy(source: int, target: int) -> bool:
     """True when everything was copied; False when nothing was, because the kernel does not do it between these two."""
     copied = 0
-    while True:
+    while hasattr(os, "copy_file_range"):
         try:
             step = os.copy_file_range(source, target, KERNEL_STEP)
         except OSError as fault:
@@ -74,6 +74,7 @@ def _kernel_copy(source: int, target: int) -> bool:
         if step == 0:
             return copied > 0
         copied += step
+    return False
 
 
 def _plain_copy(source: int, target: int) -> None:

@@ -43,7 +43,10 @@ class LocalWorkspace:
         """Make the directory and fill it with what stands under the prefix at the input commit."""
         self._directory = scratch.create(self._settings.root, self._attempt, self._execution_id)
         source = download.Source(self._ref.repository, self._ref.ref, self._prefix)
-        self._before = download.download(self._lake, source, self._directory.work, self._cache, self._settings, self._emit)
+        try:
+            self._before = download.download(self._lake, source, self._directory.work, self._cache, self._settings, self._emit)
+        except OSError as fault:
+            raise WorkspaceError(f"cannot fill the workspace directory {self._directory.work}: {fault.strerror}") from fault
 
     def listing(self) -> Listing:
         """The business files for checks. Symlinks and the like are not among them; a read-only task may leave some behind."""

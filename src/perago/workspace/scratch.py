@@ -84,7 +84,8 @@ class AttemptDirectory:
 
 
 def create(root: Path, attempt: Attempt, execution_id: ExecutionId) -> AttemptDirectory:
-    name = directory_name(attempt.task_id, execution_id)
+    """Absolute, because a body may change the working directory."""
+    root, name = root.absolute(), directory_name(attempt.task_id, execution_id)
     unfinished, path = root / (_UNFINISHED + name), root / name
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
