@@ -153,6 +153,7 @@ class Run:
         ]
         for contestant in contestants if number % 2 == 0 else reversed(contestants):
             contestant()
+        self._verified(place / "down")
         self._other("cp -r", lambda: _cp(place / "down", place / "copy"))
         shutil.rmtree(place / "copy")
         self._perago("perago download warm", child, "open", ref=commit, cache="cache")
@@ -180,6 +181,12 @@ class Run:
             changes.append((f"stage {self.case.deletes} deletes", "delete", self.case.deletes))
         return changes
 
+    def _verified(self, down: Path) -> None:
+        """Perago checks every byte it downloads and lakectl none: this is what lakectl's result costs when it is checked too."""
+        label = "lakectl fs download + md5sum"
+        self.seconds[label].append(self.seconds["lakectl fs download"][-1] + _md5sum(down))
+        self.requests[label].append(self.requests["lakectl fs download"][-1])
+
     def _perago(self, label: str | None, child: Child, command: str, **details: object) -> None:
         before = self._store.requests()
         answer = child.do(command, **details)
@@ -196,6 +203,14 @@ class Run:
 def _cp(source: Path, target: Path) -> float:
     began = time.perf_counter()
     subprocess.run(["cp", "-r", str(source), str(target)], check=True)
+    return time.perf_counter() - began
+
+
+def _md5sum(directory: Path) -> float:
+    """On all cores."""
+    began = time.perf_counter()
+    line = f"find . -type f -print0 | xargs -0 -n 200 -P {os.cpu_count()} md5sum >/dev/null"
+    subprocess.run(line, shell=True, check=True, cwd=directory)
     return time.perf_counter() - began
 
 
