@@ -153,6 +153,7 @@ def test_globs_agree_with_wcmatch(pattern: str, files: list[str]) -> None:
         ("[^]", ["^"]),
         ("[", []),
         ("a[/]b", []),
+        ("a[!x]b", []),
     ],
 )
 def test_character_classes(pattern: str, matched: list[str]) -> None:

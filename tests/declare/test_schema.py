@@ -278,6 +278,21 @@ def test_titles_are_dropped_but_a_property_called_title_stays() -> None:
     }
 
 
+class Amount(BaseModel):
+    amount: Decimal
+
+
+@pytest.mark.parametrize("mode", ["validation", "serialization"])
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("1", True), ("-1.50", True), ("1E+5", True), (".5", True), ("abc", False), ("", False), ("0E1000000000000000000", False)],
+)
+def test_decimals_travel_as_text_with_or_without_an_exponent(
+    mode: Literal["validation", "serialization"], text: str, fits: bool
+) -> None:
+    assert jsonschema.Draft202012Validator(schema.of(Amount, mode)).is_valid({"amount": text}) is fits
+
+
 class Outer:
     class Same(BaseModel):
         a: int

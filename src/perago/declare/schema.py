@@ -16,7 +16,8 @@ from perago.declare import carriage
 
 Json = dict[str, Any]
 
-_DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,17})?$"
+"""As Python writes and reads them; an exponent of 18 digits is beyond what it can hold."""
 _ONE = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else", "contentSchema"})
 _MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
