@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.workspace import kit
 
-from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath
+from perago.lake import port
+from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath, Repository
 from perago.workspace import local, options
 
 STAGING = BranchName("staging")
@@ -164,3 +165,50 @@ def test_checksums_that_are_no_md5_are_compared_by_our_own(
     following = memory_bench.workspace(memory_lab.commit({}), "p")
     assert requests(memory_bench, following.open) == {"objects": 1, "read": 1}
     following.close()
+
+
+def entries(bench: kit.Bench) -> list[Path]:
+    return sorted((bench.settings.root / ".cache/objects").rglob("*-*"))
+
+
+def test_what_was_evicted_or_damaged_is_read_again_and_nothing_else(bench: kit.Bench) -> None:
+    commit = bench.lab.commit(files(5))
+    with bench.opened(commit, "p"):
+        pass
+    evicted, damaged, *_ = entries(bench)
+    evicted.unlink()
+    damaged.write_bytes(b"?" * damaged.stat().st_size)
+    again = bench.workspace(commit, "p")
+    assert requests(bench, again.open) == {"read": 2}
+    assert {f"p/{path}": data for path, data in kit.read(again.argument()).items()} == files(5)
+    again.close()
+    healed = bench.workspace(commit, "p")
+    assert requests(bench, healed.open) == {}
+    healed.close()
+
+
+def test_signed_links_are_asked_for_and_used_where_the_storage_has_them(
+    memory_lab: kit.MemoryLab, memory_bench: kit.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = memory_lab.commit(files(3))
+    memory = memory_lab.memory
+    listed, read = memory.objects, memory.read
+    used: list[str | None] = []
+
+    def signed(*arguments: object, presign: bool = False) -> port.ObjectPage:
+        assert presign
+        page = listed(*arguments)  # pyright: ignore[reportArgumentType]
+        return replace(page, objects=[replace(info, presigned_url=f"https://{info.path}") for info in page.objects])
+
+    def follow(repository: Repository, ref: port.Ref, info: ObjectInfo, into: Path) -> str:
+        used.append(info.presigned_url)
+        return read(repository, ref, info, into)
+
+    monkeypatch.setattr(memory, "capabilities", lambda: port.Capabilities(presign_read=True))
+    monkeypatch.setattr(memory, "objects", signed)
+    monkeypatch.setattr(memory, "read", follow)
+    with memory_bench.opened(commit, "p") as workspace:
+        assert len(kit.read(workspace.argument())) == 3
+    assert sorted(link or "" for link in used) == [f"https://{path}" for path in sorted(files(3))]
+    kept = b"".join(path.read_bytes() for path in (memory_bench.settings.root / ".cache/listings").rglob("*") if path.is_file())
+    assert b"https" not in kept
