@@ -81,7 +81,7 @@ _FOUND = (
     _rule("verify", "nobody looks at the merge commit's parent"),
     _detail("fenced-handle", "the handle is made after the last attempt fence"),
     _detail("own-commit", "a relocation without answer counts as done when the head looks right"),
-    replace(_detail("disarm", "after a lost answer the staging branch stays"), steps=2),
+    replace(_detail("disarm", "after a lost answer the staging branch stays; revocation is narrow"), scope="task", steps=2),
     replace(_detail("peers", "only lower retry counts are revoked"), scope="task", reruns=1),
     _limit("late-report", "a worker of before a rerun reports after it"),
     _limit("two-per-poll", "one poll is executed twice at the same time"),
