@@ -68,12 +68,10 @@ class Broker:
                 slot.running.call_off("the worker was stopped")
                 self._spawn(slot.interrupt(slot.running, hard=True))
 
-    async def settle(self, patience: float | None) -> None:
-        """Until nothing is left to deliver or to clean up, or patience ends."""
-        deadline = None if patience is None else time.monotonic() + patience
-        while self._pending and (deadline is None or time.monotonic() < deadline):
-            left = None if deadline is None else deadline - time.monotonic()
-            await asyncio.wait(self._pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+    async def settle(self) -> None:
+        """Until nothing is left to deliver or to clean up."""
+        while self._pending:
+            await asyncio.wait(self._pending)
 
     # one attempt
 

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Shown:
 class StatusFile:
     def __init__(self, log_root: Path) -> None:
         self._directory = log_root / DIRECTORY
+        self._writing = threading.Lock()
+        self._is_closed = False
         self._state = self._directory / f"{os.getpid()}.json"
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self._directory / f"{os.getpid()}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -33,11 +36,14 @@ class StatusFile:
     def write(self, state: dict[str, Any]) -> None:
         """Replaced whole, so that a reader never sees half of it. A disk that is full costs the view, not the worker."""
         fresh = self._state.with_suffix(".new")
-        with contextlib.suppress(OSError):
-            fresh.write_text(json.dumps(state, default=str))
-            fresh.replace(self._state)
+        with self._writing, contextlib.suppress(OSError):
+            if not self._is_closed:
+                fresh.write_text(json.dumps(state, default=str))
+                fresh.replace(self._state)
 
     def close(self) -> None:
+        with self._writing:
+            self._is_closed = True
         for path in (self._state, self._state.with_suffix(".lock")):
             with contextlib.suppress(OSError):
                 path.unlink()

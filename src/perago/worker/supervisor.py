@@ -114,10 +114,8 @@ class Supervisor:
         async with contextlib.AsyncExitStack() as open_things:
             await self._open(open_things, broker)
             self._log.info("worker started", modules=list(self._orders.modules), slots=self._orders.slots)
-            serving = [asyncio.create_task(broker.serve(slot, polling)) for slot in self._slots]
-            await self._until_stopped(serving, broker, polling)
-            await asyncio.gather(*serving)
-            await broker.settle(SETTLE_SECONDS if self._is_hard else None)
+            working = asyncio.create_task(self._work(broker, polling))
+            await self._until_stopped(working, broker, polling)
         self._log.info("worker stopped", cut_short=broker.cut_short)
         return ExitCode.CUT_SHORT if broker.cut_short and self._is_hard else ExitCode.STOPPED
 
@@ -203,29 +201,38 @@ class Supervisor:
     def _is_hard(self) -> bool:
         return self._signals > 1
 
-    async def _until_stopped(self, serving: "Sequence[asyncio.Task[None]]", broker: Broker, polling: Polling) -> None:
-        """Wait for the first signal, then for the attempts, then for the second signal or the bound, whichever is first."""
-        stop = asyncio.create_task(self._stopping.wait())
-        # A slot that ends by itself is a defect: stop, and let it be seen.
-        await asyncio.wait([stop, *serving], return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        self._stopping.set()
+    async def _work(self, broker: Broker, polling: Polling) -> None:
+        """Serve until stopped, then finish and deliver what runs. A slot that fails is a defect of ours, and ends the worker."""
+        try:
+            await asyncio.gather(*(broker.serve(slot, polling) for slot in self._slots))
+        finally:
+            self._stopping.set()
+        await broker.settle()
+
+    async def _until_stopped(self, working: "asyncio.Task[None]", broker: Broker, polling: Polling) -> None:
+        """Wait for the first signal, then for the work, then for the second signal or the bound, whichever is first."""
+        await self._stopping.wait()
         polling.stop()
         self._log.info("worker stops; attempts that run are finished first", running=self._busy)
+        await self._until_done_or_hard(working)
+        if not working.done():
+            self._log.warning("worker stops hard; attempts that run are called off", running=self._busy)
+            broker.stop_hard(self._slots)
+            await asyncio.wait([working], timeout=SETTLE_SECONDS)
+        if working.done():
+            working.result()
+
+    async def _until_done_or_hard(self, working: "asyncio.Task[None]") -> None:
         patience = self._settings.perago_shutdown_force_kill_after
         deadline = None if patience is None else time.monotonic() + patience
-        while not self._is_hard:
+        while not self._is_hard and not working.done():
             self._signalled.clear()
-            waiting = asyncio.create_task(self._signalled.wait())
+            signalled = asyncio.create_task(self._signalled.wait())
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            await asyncio.wait([waiting, asyncio.gather(*serving)], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            if all(task.done() for task in serving):
-                return
-            if left == 0.0:
+            done, _ = await asyncio.wait([signalled, working], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            signalled.cancel()
+            if not done:
                 self._signals += 1
-        self._log.warning("worker stops hard; attempts that run are called off", running=self._busy)
-        broker.stop_hard(self._slots)
 
     # chores
 

@@ -1,0 +1,89 @@
+"""What keeps a worker from starting is one line on stderr and exit code 1, before anything is polled."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.worker.rig import GROW, PLAIN, Rig
+
+NO_LAKE: dict[str, Any] = {
+    "LAKECTL_SERVER_ENDPOINT_URL": "",
+    "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": "",
+    "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": "",
+}
+
+
+def refused(rig: Rig, *modules: str, options: tuple[str, ...] = ("--register",), **environ: Any) -> str:
+    """The one line it ended with."""
+    worker = rig.launch(*modules, options=options, **environ)
+    assert worker.process.wait(60) == 1, worker.output.read_text()
+    assert worker.survivors() == []
+    return worker.output.read_text().splitlines()[-1]
+
+
+def nobody() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_without_conductor(rig: Rig) -> None:
+    assert refused(rig, PLAIN, CONDUCTOR_SERVER_URL="") == "error: CONDUCTOR_SERVER_URL is required for perago start"
+
+
+def test_without_lakefs_for_a_workspace_task(rig: Rig) -> None:
+    assert refused(rig, GROW, **NO_LAKE) == "error: LakeFS config is required for workspace tasks"
+
+
+def test_without_lakefs_a_workspace_free_task_runs(rig: Rig) -> None:
+    rig.start(PLAIN, **NO_LAKE)
+    assert rig.ended(rig.plain()) == "COMPLETED"
+
+
+def test_conductor_that_is_not_there(rig: Rig) -> None:
+    line = refused(rig, PLAIN, CONDUCTOR_SERVER_URL=f"{nobody()}/api")
+    assert line.startswith("error: Conductor at http://127.0.0.1:")
+    assert "does not answer" in line
+
+
+def test_lakefs_that_is_not_there(rig: Rig) -> None:
+    line = refused(rig, GROW, LAKECTL_SERVER_ENDPOINT_URL=nobody())
+    assert line.startswith("error: lakeFS cannot be used:")
+
+
+def test_credentials_that_lakefs_does_not_accept(rig: Rig) -> None:
+    line = refused(rig, GROW, LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY="a-wrong-secret")
+    assert line.startswith("error: lakeFS does not accept the credentials in LAKECTL_CREDENTIALS_*")
+    assert "a-wrong-secret" not in rig.workers[0].output.read_text()
+
+
+def test_a_task_that_is_not_registered(rig: Rig) -> None:
+    line = refused(rig, PLAIN, options=())
+    assert line == (
+        f"error: task {rig.prefix}.plain is not registered in Conductor; run `perago register {PLAIN}` or start with --register"
+    )
+
+
+def test_a_module_that_does_not_exist(rig: Rig) -> None:
+    assert "no module 'tests.worker.tasks.nothing'" in refused(rig, "tests.worker.tasks.nothing")
+
+
+def test_a_module_that_ends_its_process(rig: Rig) -> None:
+    rig.folder.mkdir()
+    Path(rig.folder / "deadly.py").write_text("import os\nos._exit(9)\n")
+    assert refused(rig, "deadly") == "error: the first executor exited with code 9 while it imported the modules"
+
+
+def test_a_port_that_is_taken(rig: Rig) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"error: --metrics-port {port} cannot be used" in refused(
+            rig, PLAIN, options=("--register", "--metrics-port", port)
+        )
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/nothing", "not an address"])
+def test_no_traceback_for_what_a_person_did(rig: Rig, url: str) -> None:
+    refused(rig, PLAIN, CONDUCTOR_SERVER_URL=url)
+    assert "Traceback" not in rig.workers[0].output.read_text()
