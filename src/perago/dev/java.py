@@ -27,9 +27,9 @@ class Java:
     hotspot: bool = True
 
 
-def find(cache: Cache) -> Java:
+def find(cache: Cache, oldest: int = OLDEST) -> Java:
     """The first suitable Java of the machine, else the pinned one."""
-    return next((java for java in _installed() if java.major >= OLDEST), None) or _fetched(cache)
+    return next((java for java in _installed() if java.major >= oldest), None) or _fetched(cache)
 
 
 def _installed() -> Iterator[Java]:
