@@ -9,6 +9,7 @@ import pytest
 from tests.workspace import kit
 
 from perago import events
+from perago.attempt import port as attempt_port
 from perago.errors import WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, FilePath, ObjectInfo, ObjectPath
@@ -410,3 +411,12 @@ def test_an_edit_in_place_never_reaches_the_next_attempt(bench: kit.Bench) -> No
                 with (root / name).open("r+b") as file:
                     file.write(b"EDITED!!")
             assert [upload.path for upload in workspace.changed().uploads] == ["large", "small"]
+
+
+def test_it_is_a_workspace_as_the_attempt_knows_it(bench: kit.Bench) -> None:
+    """The annotation is checked with the types; the names are checked here."""
+    workspace: attempt_port.AttemptWorkspace = bench.workspace(bench.lab.commit({"p/a": b"1"}), "p")
+    assert not workspace.needs_branch_before_body
+    wanted = {name for name in vars(attempt_port.AttemptWorkspace) if not name.startswith("_")}
+    assert wanted <= set(dir(workspace))
+    workspace.close()

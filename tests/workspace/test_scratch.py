@@ -101,6 +101,13 @@ def swept(made: scratch.AttemptDirectory) -> None:
     (made.path / MARKER_NAME).unlink()
 
 
+def taken_over(made: scratch.AttemptDirectory) -> None:
+    """The same marker by content, but not the one that our lock is on."""
+    marker = made.path / MARKER_NAME
+    shutil.copy(marker, made.path / "copy")
+    (made.path / "copy").rename(marker)
+
+
 def gone(made: scratch.AttemptDirectory) -> None:
     shutil.rmtree(made.path)
 
@@ -125,7 +132,7 @@ def a_file(made: scratch.AttemptDirectory) -> None:
     made.work.write_bytes(b"")
 
 
-@pytest.mark.parametrize("fate", [replaced, swept, gone, symlinked, unreadable, recreated, a_file])
+@pytest.mark.parametrize("fate", [replaced, swept, taken_over, gone, symlinked, unreadable, recreated, a_file])
 def test_a_root_that_is_not_the_one_we_made_is_never_trusted(tmp_path: Path, fate: object) -> None:
     made = make(tmp_path)
     kit.write(made.work, {"a": b"1"})

@@ -77,7 +77,6 @@ class _Staging:
 
     def upload(self, upload: sync.Upload) -> None:
         path = Path(f"{self._work}/{upload.path}")
-        tree.require_unchanged(self._work, upload.path, upload.stat)
         info = self._send(
             lambda: self._lake.write(
                 self._target.repository,
