@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from perago.dev import datadir
+from perago.dev import cache, datadir
 from perago.dev.stack import Endpoints, Options, Stack
 from perago.errors import DevStackError
 
@@ -62,7 +62,7 @@ def perago_dev(*arguments: str, temp: Path, **env: str) -> Generator[subprocess.
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"TMPDIR": str(temp)} | env,
+        env=os.environ | {"TMPDIR": str(temp), "HOME": str(temp), "PERAGO_CACHE_DIR": str(cache.default_root())} | env,
     )
     with process:
         try:
@@ -232,18 +232,18 @@ def test_a_cache_directory_that_cannot_be_written_is_one_clear_line(tmp_path: Pa
 def test_a_stop_during_the_build_leaves_no_process_and_no_half_artifact(
     tmp_path: Path, temp: Path, number: signal.Signals
 ) -> None:
-    tools, cache = tmp_path / "tools", tmp_path / "cache"
+    tools, store = tmp_path / "tools", tmp_path / "cache"
     tools.mkdir()
     version = '[ "$1" = version ] && echo go version go1.26.8 linux/amd64 && exit'
     (tools / "go").write_text(f"#!/bin/sh\n{version}\necho $$ > {tmp_path}/pid\nsleep 600 & wait\n")
     (tools / "go").chmod(0o755)
-    with perago_dev("--json", temp=temp, PERAGO_CACHE_DIR=str(cache), PATH=f"{tools}:{os.environ['PATH']}") as process:
+    with perago_dev("--json", temp=temp, PERAGO_CACHE_DIR=str(store), PATH=f"{tools}:{os.environ['PATH']}") as process:
         until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), 60.0)
         builder = int((tmp_path / "pid").read_text())
         process.send_signal(number)
         out, said = process.communicate(timeout=30)
     assert (process.returncode, out, errors(said)) == (128 + number, "", [])
     assert not alive(builder)
-    assert not list((cache / "work").iterdir())
-    assert not (cache / "artifacts").exists()
+    assert not list((store / "work").iterdir())
+    assert not (store / "artifacts").exists()
     assert not list(temp.iterdir())

@@ -62,6 +62,8 @@ def _settings(directory: Path, port: int, credentials: Credentials) -> Mapping[s
         "listen_address": f"{HOST}:{port}",
         "database": {"type": "local", "local": {"path": str(directory / "metadata")}},
         "blockstore": {"type": "local", "local": {"path": str(directory / "objects")}},
+        # By default this one lies in the home directory, where every other lakeFS of the person has it too.
+        "committed": {"local_cache": {"dir": str(directory / "cache")}},
         "graveler": {"max_batch_delay": "0s"},
         "auth": {"encrypt": {"secret_key": credentials.encryption_key}},
         "installation": {
