@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from perago.dev import stack as stacks
 from perago.dev.progress import Progress
@@ -15,6 +16,11 @@ from perago.errors import DevStackError
 
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []
+
+# The same examples on every machine, so that a change is judged by what it changed; `--hypothesis-profile=explore` looks for new ones.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:
