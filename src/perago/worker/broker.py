@@ -54,10 +54,9 @@ class Broker:
     async def serve(self, slot: Slot, polling: Polling) -> None:
         """One slot's life: until the worker stops."""
         while await slot.ready():
-            found = await polling.next(slot.name)
-            if found is None:
-                break
-            await self._attend(slot, *found)
+            found = await polling.next(slot.name, lambda: slot.can_run)
+            if found is not None:
+                await self._attend(slot, *found)
         await slot.close()
 
     def stop_hard(self, slots: list[Slot]) -> None:

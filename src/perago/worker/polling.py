@@ -52,11 +52,11 @@ class Polling:
     _failures: int = 0
     _not_before: float = 0.0
 
-    async def next(self, name: str) -> tuple[Polled, float] | None:
-        """A task for this slot and when it was asked for; None once the worker stops."""
+    async def next(self, name: str, can_run: Callable[[], bool]) -> tuple[Polled, float] | None:
+        """A task for this slot and when it was asked for; None once the worker stops or the slot cannot run one any more."""
         self.idle += 1
         try:
-            while not self.stopping.is_set():
+            while not self.stopping.is_set() and can_run():
                 queue = choose(self.queues)
                 if queue is None or time.monotonic() < self._not_before:
                     await self._rest()

@@ -75,7 +75,7 @@ class Slot:
     async def ready(self) -> bool:
         """A living, imported, connected executor; restarts dead ones with growing pauses. False once the worker stops."""
         while not self._crew.stopping.is_set():
-            if self._is_alive_and_ready:
+            if self.can_run:
                 self.state = "idle"
                 return True
             process = self._process or self.start()
@@ -94,7 +94,7 @@ class Slot:
         """The attempt's outcome, whatever becomes of the process."""
         self.running, self.state = running, "busy"
         try:
-            while not self._is_alive_and_ready:
+            while not self.can_run:
                 # It died between its last attempt and this one, which was not begun: the next process takes it.
                 if not await self.ready():
                     return Outcome(TaskStatus.FAILED, None, "the worker stopped before the attempt began")
@@ -160,7 +160,7 @@ class Slot:
             self._file.close()
 
     @property
-    def _is_alive_and_ready(self) -> bool:
+    def can_run(self) -> bool:
         return self._process is not None and self._process.is_alive and self._is_ready.is_set()
 
     async def _after_death(self, death: Death) -> None:

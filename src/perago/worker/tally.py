@@ -45,4 +45,4 @@ class Tally:
         if found is None or not (found.files or found.bytes):
             return ""
         of = f" of {found.total_files}" if found.total_files is not None else ""
-        return f"{found.files}{of} files, {found.bytes} bytes"
+        return f"{found.files}{of} {found.unit}, {found.bytes} bytes"
