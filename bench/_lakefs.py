@@ -10,10 +10,11 @@ from pathlib import Path
 
 import urllib3
 
-from perago.dev import cache, lakefs
-from perago.dev.cancel import Cancel
-from perago.dev.progress import quiet
+from perago.dev import lakefs
 from perago.dev.stack import Endpoints
+from perago.provision import cache
+from perago.provision.cancel import Cancel
+from perago.provision.progress import quiet
 
 
 class Store:

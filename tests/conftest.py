@@ -11,13 +11,14 @@ import pytest
 from hypothesis import settings
 
 from perago.dev import stack as stacks
-from perago.dev.progress import Progress
-from perago.errors import DevStackError
+from perago.errors import SetupError
+from perago.provision.progress import Progress
 
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []
 
-# The same examples on every machine, so that a change is judged by what it changed; `--hypothesis-profile=explore` looks for new ones.
+# The same examples on every machine, so that a change is judged by what it changed;
+# `--hypothesis-profile=explore` looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("steady")
@@ -61,7 +62,7 @@ def _start(config: pytest.Config) -> None:
 def _or_fail_the_run(action: Callable[[], None]) -> None:
     try:
         action()
-    except DevStackError as error:
+    except SetupError as error:
         pytest.exit(f"error: {error}", returncode=1)
 
 

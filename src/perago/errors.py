@@ -4,7 +4,8 @@ PeragoError
 ├── SetupError                    before any attempt: print one line, exit 1
 │   ├── TaskDefinitionError         the task module is wrong
 │   ├── RuntimeConfigError          settings are missing or contradictory
-│   └── DevStackError               a development server cannot be fetched, started or kept alive
+│   ├── ProvisionError              something Perago needs cannot be fetched or built on this machine
+│   └── DevStackError               a development server cannot be started or kept alive
 ├── AttemptError                  ends the attempt with `status`
 │   ├── TerminalError               the same input can never pass
 │   │   ├── TaskInputError            Conductor input does not satisfy the contract
@@ -64,8 +65,12 @@ class RuntimeConfigError(SetupError):
     """Settings that are missing, incomplete or contradictory."""
 
 
+class ProvisionError(SetupError):
+    """Java, an artifact or a program that cannot be found, fetched, built or run on this machine."""
+
+
 class DevStackError(SetupError):
-    """A development server that cannot be fetched, built, started or kept alive."""
+    """A development server that cannot be started or kept alive."""
 
 
 class AttemptError(PeragoError):

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from perago.cli import devstack, progress
-from perago.dev.progress import Progress
 from perago.dev.stack import Endpoints
 from perago.errors import DevStackError
+from perago.provision.progress import Progress
 
 ENDPOINTS = Endpoints("http://127.0.0.1:1/api", "http://127.0.0.1:2", "http://127.0.0.1:2", "KEY", "very-secret")
 

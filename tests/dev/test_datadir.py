@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from perago.dev import datadir
-from perago.errors import DevStackError
+from perago.errors import DevStackError, ProvisionError
 
 
 def test_a_temporary_directory_disappears_and_a_named_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_directory_with_other_things_in_it_is_not_taken(tmp_path: Path) -> Non
 
 def test_a_place_that_cannot_be_a_directory_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DevStackError, match=r"preparing the data directory failed: Not a directory: .*/file/data"):
+    with pytest.raises(ProvisionError, match=r"preparing the data directory failed: Not a directory: .*/file/data"):
         datadir.acquire(tmp_path / "file" / "data")
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from perago.dev import cache, datadir
+from perago.dev import datadir
 from perago.dev.stack import Endpoints, Options, Stack
 from perago.errors import DevStackError
+from perago.provision import cache
 
 PERAGO = str(Path(sys.executable).with_name("perago"))
 

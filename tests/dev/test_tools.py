@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from perago.dev import go, java
-from perago.dev.cache import Cache
-from perago.dev.cancel import Cancel
-from perago.dev.progress import quiet
+from perago.dev import go
+from perago.provision import java
+from perago.provision.cache import Cache
+from perago.provision.cancel import Cancel
+from perago.provision.progress import quiet
 
 SETTINGS = """Property settings:
     java.version = {version}

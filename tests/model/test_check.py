@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from model import cases, check, story, tlc
 
-from perago.dev.cache import Cache, default_root
-from perago.dev.cancel import Cancel
-from perago.dev.progress import quiet
+from perago.provision.cache import Cache, default_root
+from perago.provision.cancel import Cancel
+from perago.provision.progress import quiet
 
 VIOLATION = """\
 Error: Invariant NeverLost is violated.

@@ -12,8 +12,8 @@ import typer
 
 from perago.cli import progress
 from perago.dev import stack as stacks
-from perago.dev.cancel import Cancel, Cancelled
 from perago.errors import DevStackError
+from perago.provision.cancel import Cancel, Cancelled
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

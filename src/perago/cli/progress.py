@@ -8,8 +8,8 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from rich.text import Text
 
 from perago.cli import console
-from perago.dev.progress import Progress as News
-from perago.dev.progress import Report
+from perago.provision.progress import Progress as News
+from perago.provision.progress import Report
 
 
 @contextlib.contextmanager

@@ -5,11 +5,11 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perago.dev import java, maven, process, step
-from perago.dev.cache import Cache, Recipe
-from perago.dev.java import Java
-from perago.dev.progress import Progress, quiet
 from perago.dev.server import HOST, Health, Server, free_port
+from perago.provision import java, maven, process, step
+from perago.provision.cache import Cache, Recipe
+from perago.provision.java import Java
+from perago.provision.progress import Progress, quiet
 
 VERSION = "3.32.3"
 _ARTIFACT = f"org.conductoross:conductor-server:{VERSION}:boot"

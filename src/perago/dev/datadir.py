@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago.dev import credentials
-from perago.dev.cache import told_plainly
 from perago.dev.credentials import Credentials
-from perago.dev.process import Command
 from perago.errors import DevStackError
+from perago.provision.cache import told_plainly
+from perago.provision.process import Command
 
 _LOCK = "lock"
 _NEEDED = 256 << 20

@@ -5,8 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from perago.dev import packages
-from perago.dev.cache import Cache, Recipe
+from perago.provision import packages
+from perago.provision.cache import Cache, Recipe
 
 OLDEST = (1, 26, 4)
 _DISK = 1 << 29

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from perago.dev import go, process, step
-from perago.dev.cache import Cache, Recipe
+from perago.dev import go
 from perago.dev.credentials import Credentials
-from perago.dev.progress import Progress
 from perago.dev.server import HOST, Health, Server
+from perago.provision import process, step
+from perago.provision.cache import Cache, Recipe
+from perago.provision.progress import Progress
 
 VERSION = "1.86.0"
 NAME = f"lakefs-{VERSION}"

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perago.dev import process
-from perago.dev.cache import no_space
-from perago.dev.cancel import Cancel
-from perago.dev.progress import Progress, Report
-from perago.errors import DevStackError
+from perago.errors import DevStackError, SetupError
+from perago.provision import process
+from perago.provision.cache import no_space
+from perago.provision.cancel import Cancel
+from perago.provision.progress import Progress, Report
 
 HOST = "127.0.0.1"
 _HEALTH_PAUSE = 0.1
@@ -127,7 +127,7 @@ class Server:
                 return False
 
 
-def died(name: str, code: int, log: Path, port: int) -> DevStackError:
+def died(name: str, code: int, log: Path, port: int) -> SetupError:
     """Says in one line how a server ended, and why if its log gives it away."""
     said = process.tail(log).lower()
     if "no space left on device" in said or "disk is full" in said:

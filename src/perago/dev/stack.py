@@ -7,11 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from perago.dev import cache, conductor, datadir, lakefs, server
-from perago.dev.cancel import Cancel
-from perago.dev.progress import Report, quiet
+from perago.dev import conductor, datadir, lakefs, server
 from perago.dev.server import HOST, Server
 from perago.errors import DevStackError
+from perago.provision import cache
+from perago.provision.cancel import Cancel
+from perago.provision.progress import Report, quiet
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perago.dev import manifest
-from perago.dev.cancel import Cancel
-from perago.dev.progress import Progress, Report
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision import manifest
+from perago.provision.cancel import Cancel
+from perago.provision.progress import Progress, Report
 
 _LOCK_POLL = 0.1
 _GIB = 1 << 30
@@ -95,7 +95,7 @@ class Cache:
     def _check_space(self, recipe: Recipe) -> None:
         free = shutil.disk_usage(self.root).free
         if free < recipe.disk:
-            raise DevStackError(
+            raise ProvisionError(
                 f"{recipe.title} needs {recipe.disk / _GIB:.1f} GiB of free disk, "
                 f"and {self.root} has {free / _GIB:.1f} GiB; "
                 "free some space or set PERAGO_CACHE_DIR to another disk"
@@ -126,10 +126,10 @@ class Cache:
             raise self._unwritable(error) from error
         return directory
 
-    def _unwritable(self, error: OSError) -> DevStackError:
+    def _unwritable(self, error: OSError) -> ProvisionError:
         if error.errno == errno.ENOSPC:
             return no_space(self.root)
-        return DevStackError(
+        return ProvisionError(
             f"cannot write to the cache directory {self.root} ({error.strerror}); "
             "make it writable or set PERAGO_CACHE_DIR to a directory that is"
         )
@@ -143,8 +143,8 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def no_space(path: Path) -> DevStackError:
-    return DevStackError(f"no space left on the disk that holds {path}; free some space or choose another place")
+def no_space(path: Path) -> ProvisionError:
+    return ProvisionError(f"no space left on the disk that holds {path}; free some space or choose another place")
 
 
 @contextmanager
@@ -155,4 +155,4 @@ def told_plainly(what: str, path: Path) -> Generator[None]:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise no_space(path) from error
-        raise DevStackError(f"{what} failed: {error.strerror or error}: {error.filename or path}") from error
+        raise ProvisionError(f"{what} failed: {error.strerror or error}: {error.filename or path}") from error

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from perago.dev import process
-from perago.dev.cancel import Cancel, Cancelled
-from perago.dev.process import Child, Command
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision import process
+from perago.provision.cancel import Cancel, Cancelled
+from perago.provision.process import Child, Command
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_command_runs_in_its_directory_and_its_output_goes_to_the_log(tmp_path
 
 
 def test_a_program_that_does_not_exist_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(DevStackError, match=r"/no/such/program cannot be started: No such file or directory"):
+    with pytest.raises(ProvisionError, match=r"/no/such/program cannot be started: No such file or directory"):
         Child(command(tmp_path, "/no/such/program"))
 
 
@@ -128,7 +128,7 @@ def test_a_stop_request_ends_a_running_command(tmp_path: Path, cancel: Cancel) -
 OWNER = """
     import sys, time, json
     from pathlib import Path
-    from perago.dev.process import Child, Command
+    from perago.provision.process import Child, Command
     here = Path(sys.argv[1])
     children = [Child(Command(["/bin/sh", "-c", script], here, here / "log")) for script in sys.argv[2:]]
     print(json.dumps([child.pid for child in children]), flush=True)

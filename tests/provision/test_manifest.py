@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from perago.dev import manifest
+from perago.provision import manifest
 
 
 @pytest.fixture

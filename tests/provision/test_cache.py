@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from perago.dev import cache, manifest
-from perago.dev.cache import Cache, Recipe
-from perago.dev.cancel import Cancel, Cancelled
-from perago.dev.progress import Progress, quiet
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision import cache, manifest
+from perago.provision.cache import Cache, Recipe
+from perago.provision.cancel import Cancel, Cancelled
+from perago.provision.progress import Progress, quiet
 
 
 @pytest.fixture
@@ -75,9 +75,9 @@ def test_a_damaged_artifact_is_built_again(store: Cache, tmp_path: Path, damage:
 def test_a_failed_build_leaves_nothing_that_counts(store: Cache) -> None:
     def build(into: Path) -> None:
         (into / "half").write_bytes(b"1")
-        raise DevStackError("the registry is gone")
+        raise ProvisionError("the registry is gone")
 
-    with pytest.raises(DevStackError, match="the registry is gone"):
+    with pytest.raises(ProvisionError, match="the registry is gone"):
         store.ensure(Recipe("tool-1.0", "the tool", 1, build))
     assert not store.path("tool-1.0").exists()
     assert not list((store.root / "work").iterdir())
@@ -142,7 +142,7 @@ def test_whoever_waits_for_another_build_can_be_stopped(store: Cache, tmp_path: 
 def test_a_cache_directory_that_cannot_be_written_is_named(tmp_path: Path, cancel: Cancel) -> None:
     (tmp_path / "file").touch()
     store = Cache(tmp_path / "file" / "cache", cancel, quiet)
-    with pytest.raises(DevStackError, match=r"cannot write to the cache directory .*/file/cache .*PERAGO_CACHE_DIR"):
+    with pytest.raises(ProvisionError, match=r"cannot write to the cache directory .*/file/cache .*PERAGO_CACHE_DIR"):
         store.ensure(Counted(tmp_path).recipe())
 
 
@@ -157,7 +157,7 @@ def test_a_complete_artifact_is_used_even_when_nothing_can_be_written(store: Cac
 def test_too_little_disk_space_is_told_before_the_build(store: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1 << 30))
     tool = Counted(tmp_path)
-    with pytest.raises(DevStackError, match=r"the tool needs 3\.0 GiB of free disk, and .* has 1\.0 GiB"):
+    with pytest.raises(ProvisionError, match=r"the tool needs 3\.0 GiB of free disk, and .* has 1\.0 GiB"):
         store.ensure(Recipe("tool-1.0", "the tool", 3 << 30, tool.build))
     assert tool.count() == 0
 
@@ -167,7 +167,7 @@ def test_a_disk_that_fills_up_during_the_build_is_told_plainly(store: Cache) -> 
         with Path("/dev/full").open("wb") as handle:
             handle.write(b"x")
 
-    with pytest.raises(DevStackError, match="no space left on the disk that holds"):
+    with pytest.raises(ProvisionError, match="no space left on the disk that holds"):
         store.ensure(Recipe("tool-1.0", "the tool", 1, build))
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perago.dev import process
-from perago.dev.cache import Cache, no_space
-from perago.dev.progress import Progress
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision import process
+from perago.provision.cache import Cache, no_space
+from perago.provision.progress import Progress
 
 _PAUSES = (2.0, 5.0, 10.0, 20.0, 40.0)
 _HICCUP = re.compile(
@@ -60,8 +60,8 @@ def _tell(cache: Cache, step: Step) -> None:
         cache.report(step.news())
 
 
-def _failure(step: Step, code: int, said: str) -> DevStackError:
+def _failure(step: Step, code: int, said: str) -> ProvisionError:
     if _FULL.search(said):
         return no_space(step.cwd)
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
-    return DevStackError(f"{step.title} failed with exit code {code}: {last[:300]}; {step.advice}; log: {step.log}")
+    return ProvisionError(f"{step.title} failed with exit code {code}: {last[:300]}; {step.advice}; log: {step.log}")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perago.dev import packages, step
-from perago.dev.cache import Cache, Recipe
-from perago.dev.progress import Progress
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision import packages, step
+from perago.provision.cache import Cache, Recipe
+from perago.provision.progress import Progress
 
 _DOWNLOAD = Path(__file__).with_name("download.py")
 _ADVICE = "check the network and, if a mirror must be used, set PERAGO_MAVEN_REPOSITORY to its address"
@@ -34,7 +34,7 @@ class Coordinates:
     def parse(cls, text: str) -> "Coordinates":
         parts = text.split(":")
         if len(parts) not in _PARTS or not all(parts):
-            raise DevStackError(
+            raise ProvisionError(
                 f"{text!r} does not name a Maven artifact; write group:artifact:version or group:artifact:version:classifier"
             )
         return cls(*parts)
@@ -98,5 +98,5 @@ def _repository(cache: Cache) -> str:
     recipe = Recipe(name, "find the Maven registry", 1 << 26, lambda into: packages.unpack(cache, "jgo", into, cache.log(name)))
     known = _CENTRAL.search((cache.ensure(recipe) / "jgo" / "constants.py").read_text())
     if known is None:
-        raise DevStackError("the address of the Maven registry is unknown; set PERAGO_MAVEN_REPOSITORY")
+        raise ProvisionError("the address of the Maven registry is unknown; set PERAGO_MAVEN_REPOSITORY")
     return known[1]

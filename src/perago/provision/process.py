@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perago.dev.cancel import Cancel
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision.cancel import Cancel
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _SPAWN_SECONDS = 30.0
@@ -73,7 +73,7 @@ class Child:
         if word == "pid":
             return int(rest)
         self._reap()
-        raise DevStackError(f"{program} cannot be started: {rest or 'its keeper died'}")
+        raise ProvisionError(f"{program} cannot be started: {rest or 'its keeper died'}")
 
     @property
     def descriptor(self) -> int:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from perago.dev import maven, packages, step
-from perago.dev.cache import Cache
-from perago.dev.cancel import Cancel
-from perago.dev.progress import Progress
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision import maven, packages, step
+from perago.provision.cache import Cache
+from perago.provision.cancel import Cancel
+from perago.provision.progress import Progress
 
 BYTES = bytes(range(256)) * 4000
 PATH = "/org/example/tool/1.0/tool-1.0.jar"
@@ -112,7 +112,7 @@ def test_a_dropped_download_goes_on_where_it_stopped(cache: Cache, registry: Reg
 def test_a_registry_that_stays_busy_is_told_with_step_advice_and_log(cache: Cache, registry: Registry) -> None:
     registry.faults = ["busy"] * 10
     with pytest.raises(
-        DevStackError, match=r"download tool 1\.0 failed .*HTTP 429 .*check the network.*PERAGO_MAVEN_REPOSITORY.*; log: "
+        ProvisionError, match=r"download tool 1\.0 failed .*HTTP 429 .*check the network.*PERAGO_MAVEN_REPOSITORY.*; log: "
     ) as info:
         fetch(cache)
     assert len(registry.requests) == 1 + 4
@@ -121,20 +121,20 @@ def test_a_registry_that_stays_busy_is_told_with_step_advice_and_log(cache: Cach
 
 
 def test_what_does_not_exist_is_not_tried_again(cache: Cache, registry: Registry) -> None:
-    with pytest.raises(DevStackError, match=r"failed .*HTTP 404"):
+    with pytest.raises(ProvisionError, match=r"failed .*HTTP 404"):
         maven.jar(cache, "org.example:tool:2.0")
     assert len(registry.requests) == 1
 
 
 def test_a_known_checksum_is_held_against_the_bytes(cache: Cache, registry: Registry) -> None:
-    with pytest.raises(DevStackError, match="checksum mismatch"):
+    with pytest.raises(ProvisionError, match="checksum mismatch"):
         maven.jar(cache, "org.example:tool:1.0", sha256="0" * 64)
     assert not cache.path("maven-tool-1.0").exists()
 
 
 @pytest.mark.parametrize("text", ["", "a:b", "a:b:1:c:d", "a::1"])
 def test_what_is_no_artifact_name_is_refused(cache: Cache, text: str) -> None:
-    with pytest.raises(DevStackError, match="does not name a Maven artifact"):
+    with pytest.raises(ProvisionError, match="does not name a Maven artifact"):
         maven.jar(cache, text)
 
 
@@ -159,7 +159,7 @@ def test_hiccups_are_told_from_real_failures(said: str, passing: bool) -> None:
 
 def test_a_full_disk_in_a_step_is_told_plainly(cache: Cache, tmp_path: Path) -> None:
     line = ["/bin/sh", "-c", "echo 'write: no space left on device' >&2; exit 1"]
-    with pytest.raises(DevStackError, match="no space left on the disk that holds"):
+    with pytest.raises(ProvisionError, match="no space left on the disk that holds"):
         step.perform(cache, step.Step("build", line, tmp_path, tmp_path / "log", "advice"))
 
 
@@ -174,5 +174,5 @@ def test_without_pip_and_uv_the_person_is_told_what_to_install(monkeypatch: pyte
     monkeypatch.setattr(packages.importlib.util, "find_spec", nothing)
     monkeypatch.setattr(packages.shutil, "which", nothing)
     monkeypatch.setattr(packages.sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(DevStackError, match="neither pip nor uv can be found"):
+    with pytest.raises(ProvisionError, match="neither pip nor uv can be found"):
         packages._installer()

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from perago.dev import packages
-from perago.dev.cache import Cache, Recipe
+from perago.provision import packages
+from perago.provision.cache import Cache, Recipe
 
 OLDEST = 21
 _PROPERTY = re.compile(r"^\s+(java\.vm\.(?:name|version|vendor)|java\.version|os\.arch) = (.*)$", re.MULTILINE)

@@ -6,10 +6,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from perago.dev import step
-from perago.dev.cache import Cache
-from perago.dev.progress import Progress
-from perago.errors import DevStackError
+from perago.errors import ProvisionError
+from perago.provision import step
+from perago.provision.cache import Cache
+from perago.provision.progress import Progress
 
 _PINS = Path(__file__).with_name("pins")
 _ADVICE = "check the network and the package index settings (pip config, PIP_INDEX_URL, UV_INDEX_URL)"
@@ -73,4 +73,4 @@ def _installer() -> list[str]:
             "--python",
             sys.executable,
         ]
-    raise DevStackError(f"neither pip nor uv can be found for {sys.executable}; install one of them (python -m ensurepip)")
+    raise ProvisionError(f"neither pip nor uv can be found for {sys.executable}; install one of them (python -m ensurepip)")
