@@ -52,7 +52,7 @@ lint: $(READY) ## formatting, lints, types, import direction
 .PHONY: pins
 pins: $(READY) ## resolve the requirement pins anew (requirements/*.txt)
 	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --all-extras --group dev --group bench --group delta pyproject.toml -o requirements/dev.txt
+	  --all-extras --group dev --group bench --group delta --group docs pyproject.toml -o requirements/dev.txt
 	echo uv | $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - -o requirements/uv.txt
 
 .PHONY: clean
