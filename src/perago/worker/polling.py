@@ -1,8 +1,9 @@
 """Which idle slot asks Conductor for which task type, and when.
 
 A poll asks for one task, so that a ready one is never held back for company. Where every type can have a slot waiting, polls are
-long; where slots are fewer than types, short ones go round. While nothing is found one slot per type asks; each find lets one
-more ask beside it. Nobody asks without a free executor, so nothing is taken that cannot begin at once.
+long. Where slots are fewer than types, they go round: short polls while all queues are empty, polls that do not wait at all while
+one has work, and the empty ones then only now and then. While nothing is found one slot per type asks; each find lets one more
+ask beside it. Nobody asks without a free executor, so nothing is taken that cannot begin at once.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ LONG_SECONDS = 1.0
 """Of a long poll; also how long an idle worker may need to stop."""
 STOP_SLACK = 0.5
 SHORT_SECONDS = 0.1
+COLD_SECONDS = 0.25
+"""How long a queue that was found empty is left alone while others have work."""
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 10.0
 
@@ -35,8 +38,12 @@ class Queue:
     asking: int = 0
     allowed: int = 1
     asked_at: float = 0.0
+    was_empty: bool = True
     is_held: bool = False
     """Not asked at all while what its tasks need is not there."""
+
+    def is_cold(self, now: float) -> bool:
+        return self.was_empty and now - self.asked_at < COLD_SECONDS
 
 
 @dataclass
@@ -57,7 +64,7 @@ class Polling:
         self.idle += 1
         try:
             while not self.stopping.is_set() and can_run():
-                queue = choose(self.queues)
+                queue = choose(self.queues, time.monotonic())
                 if queue is None or time.monotonic() < self._not_before:
                     await self._rest()
                     continue
@@ -82,7 +89,7 @@ class Polling:
         self._wake()
 
     async def _ask(self, queue: Queue, name: str) -> Polled | None:
-        wait = LONG_SECONDS if self.idle >= len(self.queues) else SHORT_SECONDS
+        wait = patience(self.queues, self.idle)
         queue.asking, queue.asked_at = queue.asking + 1, time.monotonic()
         try:
             found = await self._unless_stopped(
@@ -96,6 +103,7 @@ class Polling:
         if self._failures:
             self._failures = 0
             self.answered()
+        queue.was_empty = found is None
         queue.allowed = min(queue.allowed + 1, self.slots) if found else 1
         self._wake()
         return found
@@ -134,10 +142,17 @@ class Polling:
         self._changed.set()
 
 
-def choose(queues: Sequence[Queue]) -> Queue | None:
-    """The one with the fewest asking, and among those the one that waited longest: no type starves another."""
+def choose(queues: Sequence[Queue], now: float) -> Queue | None:
+    """The one with the fewest asking, among those the one that waited longest: none starves another, no empty one delays."""
     open_ones = [queue for queue in queues if queue.asking < queue.allowed and not queue.is_held]
-    return min(open_ones, key=lambda queue: (queue.asking, queue.asked_at), default=None)
+    return min(open_ones, key=lambda queue: (queue.is_cold(now), queue.asking, queue.asked_at), default=None)
+
+
+def patience(queues: Sequence[Queue], idle: int) -> float:
+    """How long the next poll may wait."""
+    if idle >= len(queues):
+        return LONG_SECONDS
+    return SHORT_SECONDS if all(queue.was_empty for queue in queues) else 0.0
 
 
 def pause_after(failures: int) -> float:

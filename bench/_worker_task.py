@@ -1,0 +1,20 @@
+"""The tasks that `worker.py` measures with; the names come from the environment."""
+
+import os
+
+from pydantic import BaseModel
+
+from perago import task
+
+
+class Params(BaseModel):
+    n: int
+
+
+class Output(BaseModel):
+    n: int
+
+
+@task(name=os.environ["BENCH_TASK"], owner_email="bench@example.com")
+def noop(params: Params) -> Output:
+    return Output(n=params.n + 1)

@@ -1,0 +1,133 @@
+"""Which queue is asked, for how long, and how often when there is nothing to do."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from perago.conductor.port import Polled
+from perago.errors import ConductorUnavailable
+from perago.model import TaskType, WorkerId
+from perago.testing.conductor import FakeConductor, Step
+from perago.worker import polling
+from perago.worker.desk import Desk
+from perago.worker.polling import Polling, Queue
+
+A, B, C = TaskType("a"), TaskType("b"), TaskType("c")
+
+
+class Counting(FakeConductor):
+    """Notes who asked for what, and answers with an error while `down`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[TaskType, WorkerId, float]] = []
+        self.down = False
+
+    def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
+        self.asked.append((task_type, worker_id, wait_seconds))
+        if self.down:
+            raise ConductorUnavailable("down")
+        return super().poll(task_type, worker_id, wait_seconds=wait_seconds)
+
+
+def made(server: FakeConductor, types: list[TaskType], slots: int) -> Polling:
+    pool = ThreadPoolExecutor(max_workers=16)
+    return Polling(Desk(server, pool), [Queue(one) for one in types], slots, failed=lambda _: None, answered=lambda: None)
+
+
+def test_every_poll_has_a_nonce_of_its_own() -> None:
+    names = {polling.nonce("slot0001") for _ in range(100)}
+    assert len(names) == 100
+    assert all(name.startswith("slot0001-") for name in names)
+
+
+def test_the_queue_that_waited_longest_comes_next() -> None:
+    queues = [Queue(A, asked_at=10, was_empty=False), Queue(B, asked_at=9, was_empty=False), Queue(C, asking=1, asked_at=1)]
+    assert polling.choose(queues, 20) is queues[1]
+
+
+def test_an_empty_queue_is_left_alone_for_a_moment_only() -> None:
+    queues = [Queue(A, asked_at=10.0, was_empty=False), Queue(B, asked_at=9.9, was_empty=True)]
+    assert polling.choose(queues, 10.05) is queues[0]
+    assert polling.choose(queues, 10.2) is queues[1]
+
+
+def test_a_held_queue_is_not_asked() -> None:
+    assert polling.choose([Queue(A, is_held=True)], 0) is None
+
+
+def test_polls_wait_long_where_every_queue_can_have_a_slot_and_not_at_all_beside_work() -> None:
+    idle, busy = Queue(A, was_empty=True), Queue(B, was_empty=False)
+    assert polling.patience([idle, busy], 2) == polling.LONG_SECONDS
+    assert polling.patience([idle, Queue(C)], 1) == polling.SHORT_SECONDS
+    assert polling.patience([idle, busy], 1) == 0.0
+
+
+def test_an_idle_worker_asks_once_a_second_per_type_however_many_slots_it_has() -> None:
+    server = Counting()
+
+    async def main() -> None:
+        poller = made(server, [A, B], 8)
+        slots = [asyncio.create_task(poller.next(f"s{number}", lambda: True)) for number in range(8)]
+        await asyncio.sleep(2.2)
+        poller.stop()
+        await asyncio.gather(*slots)
+
+    asyncio.run(main())
+    assert 4 <= len(server.asked) <= 8
+
+
+def test_one_slot_drains_a_queue_without_waiting_for_an_empty_one() -> None:
+    server = Counting()
+    for _ in range(40):
+        server.start([Step(A, "it")])
+
+    async def main() -> float:
+        poller = made(server, [A, B], 1)
+        began = time.monotonic()
+        for _ in range(40):
+            assert await poller.next("s1", lambda: True) is not None
+        return time.monotonic() - began
+
+    assert asyncio.run(main()) < 1.0
+    assert sum(1 for task_type, *_ in server.asked if task_type == B) <= 5
+
+
+def test_a_task_that_arrives_while_the_worker_stops_is_handed_back() -> None:
+    server = Counting()
+
+    async def main() -> None:
+        poller = made(server, [A], 1)
+        asking = asyncio.create_task(poller.next("s1", lambda: True))
+        await asyncio.sleep(0.2)
+        poller.stop()
+        server.start([Step(A, "it")])
+        assert await asking is None
+
+    asyncio.run(main())
+    (task,) = server.tasks.values()
+    assert (task.status, task.poll_count) == ("SCHEDULED", 1)
+
+
+def test_an_outage_slows_the_polls_down() -> None:
+    server = Counting()
+    server.down = True
+
+    async def main() -> None:
+        poller = made(server, [A, B, C], 8)
+        slots = [asyncio.create_task(poller.next(f"s{number}", lambda: True)) for number in range(8)]
+        await asyncio.sleep(1.5)
+        server.down = False
+        server.start([Step(A, "it")])
+        await asyncio.wait(slots, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        poller.stop()
+        await asyncio.gather(*slots)
+
+    asyncio.run(main())
+    assert len(server.asked) < 30
+
+
+def test_pauses_grow_and_are_bounded() -> None:
+    pauses = [polling.pause_after(failures) for failures in range(1, 30)]
+    assert pauses[0] <= polling.FIRST_PAUSE
+    assert max(pauses) <= polling.LONGEST_PAUSE
