@@ -33,6 +33,8 @@ class Progress:
     total_files: int | None = None
     total_bytes: int | None = None
     note: str = ""
+    unit: str = "files"
+    """What `files` counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Tasks whose data Spark reads and writes in lakeFS. The only room that imports pyspark, and only once a Spark task runs."""

@@ -1,0 +1,127 @@
+"""A session of a driver on this machine. Whatever a body leaves in the driver ends with it."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from perago.spark.session import Work
+
+GONE = (Py4JError, PySparkException, OSError, EOFError)
+"""What a call into a driver raises that has died or was stopped."""
+
+
+class ClassicSession:
+    """Implements `perago.spark.session.Session`. One at a time: the driver runs one attempt and nothing else."""
+
+    def __init__(self, base: SparkSession, settings: Mapping[str, str]) -> None:
+        self._base = base
+        self._spark = base.newSession()
+        for key, value in settings.items():
+            self._spark.conf.set(key, value)
+        _make_current(self._spark)
+
+    @property
+    def spark(self) -> SparkSession:
+        return self._spark
+
+    def cancel(self) -> None:
+        with contextlib.suppress(*GONE):
+            for query in self._spark.streams.active:
+                query.stop()
+        with contextlib.suppress(*GONE):
+            self._context.cancelAllJobs()
+
+    def is_quiet(self) -> bool:
+        """A driver that is gone has no task left that it would accept."""
+        try:
+            tracker = self._context.statusTracker()
+            return not tracker.getActiveJobIds() and not any(_running(tracker))
+        except GONE:
+            return True
+
+    def work(self) -> Work | None:
+        try:
+            stages = list(_stages(self._context))
+        except GONE:
+            return None
+        if not stages:
+            return None
+        return Work(
+            len(stages),
+            sum(stage.numTasks() for stage in stages),
+            sum(stage.numCompleteTasks() for stage in stages),
+            sum(stage.outputRecords() for stage in stages),
+            sum(stage.outputBytes() for stage in stages),
+        )
+
+    def close(self) -> None:
+        with contextlib.suppress(*GONE):
+            _make_current(self._base)
+            self._spark.catalog.clearCache()
+            for cached in list(self._java.getPersistentRDDs().values()):
+                cached.unpersist(False)
+            self._drop_tables()
+            self._shared.globalTempViewManager().clear()
+            # A body's job group or scheduler pool would stick to this thread.
+            self._context.setLocalProperties(self._jvm.java.util.Properties())
+
+    def _drop_tables(self) -> None:
+        """Tables of the session's own catalog live in the driver. One that outlives it, such as Hive's, is not ours to clear."""
+        if self._spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "in-memory":
+            return
+        catalog = self._shared.externalCatalog()
+        for database in _items(catalog.listDatabases("*")):
+            for table in _items(catalog.listTables(database)):
+                catalog.dropTable(database, table, True, False)
+            if database != "default":
+                catalog.dropDatabase(database, True, True)
+
+    @property
+    def _jvm(self) -> Any:
+        return self._spark._jvm  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def _java(self) -> Any:
+        context: Any = self._spark.sparkContext
+        return context._jsc  # noqa: SLF001
+
+    @property
+    def _context(self) -> Any:
+        """Spark's own, in the driver."""
+        if self._java is None:
+            raise EOFError("the body stopped Spark")
+        return self._java.sc()
+
+    @property
+    def _shared(self) -> Any:
+        session: Any = self._spark
+        return session._jsparkSession.sharedState()  # noqa: SLF001
+
+
+def _make_current(session: SparkSession) -> None:
+    """What `SparkSession.active()` and `builder.getOrCreate()` give a body."""
+    one: Any = session
+    every: Any = SparkSession
+    every._instantiatedSession = every._activeSession = session  # noqa: SLF001
+    classes = every._get_j_spark_session_class(one._jvm)  # noqa: SLF001
+    classes.setDefaultSession(one._jsparkSession)  # noqa: SLF001
+    classes.setActiveSession(one._jsparkSession)  # noqa: SLF001
+
+
+def _running(tracker: Any) -> Iterator[int]:
+    return (executor.numRunningTasks() for executor in tracker.getExecutorInfos())
+
+
+def _stages(context: Any) -> Iterator[Any]:
+    store = context.statusStore()
+    for number in context.statusTracker().getActiveStageIds():
+        with contextlib.suppress(Py4JError):  # it ended just now
+            yield store.lastStageAttempt(number)
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(number) for number in range(sequence.size())]

@@ -1,0 +1,77 @@
+"""Where Spark runs and how lakeFS is reached: settings come in, the properties that a driver starts with leave."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perago.errors import RuntimeConfigError
+
+LOCAL = "local[*]"
+_PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:\s]\s*(.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """lakeFS's S3 gateway and the credentials it asks for."""
+
+    url: str
+    access_key_id: str = field(repr=False)
+    secret_access_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    scratch: Path
+    """A directory of this host for what a driver keeps on disk; left-overs of dead ones are removed from it."""
+    master: str | None = None
+    """`spark://…`, `k8s://…`, `yarn`, `local[N]`; this machine unless told otherwise."""
+    remote: str | None = None
+    """`sc://…`: a Spark Connect server in place of a driver here."""
+    conf_file: Path | None = None
+    """Spark properties that stand above Perago's own."""
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
+    """As those of the file, and above them."""
+
+    def __post_init__(self) -> None:
+        if self.master is not None and self.remote is not None:
+            raise RuntimeConfigError("PERAGO_SPARK_MASTER and PERAGO_SPARK_REMOTE exclude each other; set one of them")
+
+    def chosen(self) -> dict[str, str]:
+        """What whoever runs this asks for."""
+        written = {} if self.conf_file is None else read_properties(self.conf_file)
+        named = {} if self.master is None else {"spark.master": self.master}
+        return {**written, **named, **self.properties}
+
+
+def read_properties(file: Path) -> dict[str, str]:
+    """`key value` or `key=value` lines, as in spark-defaults.conf."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuntimeConfigError(f"PERAGO_SPARK_CONF_FILE {file} cannot be read: {type(error).__name__}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith(("#", "!")):
+            continue
+        match = _PROPERTY.fullmatch(line)
+        if match is None:
+            raise RuntimeConfigError(f"PERAGO_SPARK_CONF_FILE {file}, line {number}: write `key value` or `key=value`")
+        found[match[1]] = match[2]
+    return found
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """As Java reads it back."""
+    return "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in properties.items())
+
+
+def _escaped(text: str, more: str) -> str:
+    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    for sign in more:
+        plain = plain.replace(sign, f"\\{sign}")
+    return "".join(sign if sign.isascii() else f"\\u{ord(sign):04x}" for sign in plain)
+
+
+def is_local(properties: Mapping[str, str]) -> bool:
+    return properties.get("spark.master", LOCAL).startswith("local")

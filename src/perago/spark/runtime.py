@@ -1,0 +1,98 @@
+"""What a driver needs beside pyspark: the jars that speak S3 and a Java. Fetched once into the cache, then found there."""
+
+import hashlib
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perago.errors import RuntimeConfigError
+from perago.provision import java, maven
+from perago.provision.cache import Cache, Recipe, default_root
+from perago.provision.cancel import Cancel
+from perago.provision.progress import Progress, Report, quiet
+
+INSTALL = "pip install 'perago[spark]'"
+OLDEST_JAVA = 17
+_JARS = Path(__file__).with_name("jars.txt")
+_DISK = 1 << 20
+_AT_ONCE = 8
+_SHIM = """\
+#!/bin/sh
+# Spark asks for a module that small Java runtimes lack, and that only its linear algebra would use.
+for argument; do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec '{program}' "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    java_home: Path
+    jars: tuple[Path, ...]
+
+
+def require_pyspark(task: str) -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise RuntimeConfigError(f"task {task!r} works on Spark, and pyspark is not installed; run: {INSTALL}")
+
+
+def ensure(report: Report = quiet) -> Runtime:
+    """`ProvisionError` where something can neither be found nor fetched."""
+    cancel = Cancel()
+    try:
+        cache = Cache(default_root(), cancel, report)
+        return Runtime(_java_home(cache), _jars(cache))
+    finally:
+        cancel.close()
+
+
+def _jars(cache: Cache) -> tuple[Path, ...]:
+    """Many and small: fetched side by side, because each waits longer for the registry than for its bytes."""
+    listed = [line.split() for line in _JARS.read_text().splitlines()]
+    said = _OneStep("the jars that Spark needs for lakeFS", cache.report)
+    watched = replace(cache, report=said)
+
+    def fetch(line: list[str]) -> Path:
+        return maven.jar(watched, *line)
+
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="jars") as pool:
+        found = tuple(pool.map(fetch, listed))
+    said.finish()
+    return found
+
+
+@dataclass(slots=True)
+class _OneStep:
+    """Whoever watches cares for the whole, not for each of its many parts."""
+
+    title: str
+    report: Report
+    is_begun: bool = False
+
+    def __call__(self, news: Progress) -> None:
+        self.is_begun = True
+        self.report(Progress(self.title, news.step))
+
+    def finish(self) -> None:
+        if self.is_begun:
+            self.report(Progress(self.title, finished=True))
+
+
+def _java_home(cache: Cache) -> Path:
+    program = java.find(cache, oldest=OLDEST_JAVA).program
+    script = _SHIM.format(program=program)
+
+    def build(into: Path) -> None:
+        (into / "bin").mkdir()
+        shim = into / "bin" / "java"
+        shim.write_text(script)
+        shim.chmod(0o755)
+
+    return cache.ensure(Recipe(f"spark-java-{_short(script.encode())}", "a Java for Spark", _DISK, build))
+
+
+def _short(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -1,0 +1,38 @@
+"""lakeFS as Spark sees it through S3A: a repository comes in, its URIs and the settings of one session leave."""
+
+from urllib.parse import urlsplit
+
+from perago.model import Repository
+from perago.spark.options import Access
+
+_COMMITTERS = {
+    # Tasks upload without completing; the driver completes what it accepted. Safe when executors die or race each other, and in
+    # one request per file where renaming would copy every byte.
+    "fs.s3a.committer.name": "magic",
+    "fs.s3a.committer.magic.enabled": "true",
+    "fs.s3a.committer.magic.track.commits.in.memory.enabled": "true",
+    "mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
+    "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
+    "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
+}
+
+
+def session_settings(repository: Repository, access: Access) -> dict[str, str]:
+    """For one attempt. Endpoint and credentials count for that one repository, and only in the session that has them."""
+    bucket = f"fs.s3a.bucket.{repository}"
+    return {
+        **_COMMITTERS,
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        f"{bucket}.endpoint": access.url,
+        f"{bucket}.endpoint.region": "us-east-1",
+        f"{bucket}.path.style.access": "true",
+        f"{bucket}.connection.ssl.enabled": str(urlsplit(access.url).scheme == "https").lower(),
+        f"{bucket}.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        f"{bucket}.access.key": access.access_key_id,
+        f"{bucket}.secret.key": access.secret_access_key,
+    }
+
+
+def base(repository: Repository, ref: str, prefix: str) -> str:
+    """The URI of a workspace's root, with a trailing `/`. `prefix` is empty or ends in `/`."""
+    return f"s3a://{repository}/{ref}/{prefix}"

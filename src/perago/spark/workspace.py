@@ -1,0 +1,177 @@
+"""The workspace of a task that takes a `SparkWorkspace`: nothing is downloaded, the body's jobs write to the staging branch."""
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+from perago import events
+from perago.errors import LakeNotFound, StaleAttemptError, WorkspaceError
+from perago.lake import port
+from perago.model import BranchName, FilePath, Listing, ObjectPath, WorkspaceRef
+from perago.spark import leftovers, s3a, session, view, watch
+from perago.spark.options import Access
+from perago.workspace import names
+
+QUIET_SECONDS = 30.0
+"""For cancelled jobs to be gone everywhere; an attempt whose writers cannot be stopped publishes nothing."""
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class BranchChange:
+    paths: Sequence[ObjectPath]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.paths
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an attempt's workspace is given by whoever runs it."""
+
+    engine: session.Engine
+    access: Access
+    is_cancelled: Callable[[], bool]
+    emit: events.Emit = events.ignore
+
+
+class SparkBranch:
+    """Driven by the attempt: open, listing, attach, argument, the body, settle, listing, changed, fill, close."""
+
+    needs_branch_before_body = True
+
+    def __init__(self, lake: port.Lake, ref: WorkspaceRef, prefix: str, around: Surroundings) -> None:
+        self._lake = lake
+        self._ref = ref
+        self._prefix = names.listing_prefix(prefix)
+        self._around = around
+        self._branch: BranchName | None = None
+        self._session: session.Session | None = None
+        self._watch: watch.Watch | None = None
+
+    def open(self) -> None:
+        """Executors read the input where it stands."""
+
+    def listing(self) -> Listing:
+        return Listing(list(self._files()))
+
+    def attach(self, branch: BranchName) -> None:
+        self._branch = branch
+
+    def argument(self) -> view.Argument:
+        repository = self._ref.repository
+        made = self._around.engine.session(s3a.session_settings(repository, self._around.access))
+        self._session = made
+        self._watch = watch.Watch(made, self._around.is_cancelled, self._around.emit)
+        return view.Argument(made.spark, self._places())
+
+    def settle(self) -> None:
+        """Nothing of the body writes any more, and nothing lies around that only its writers needed."""
+        with self._said("settle"):
+            self._silence()
+            if self._branch is not None:
+                leftovers.remove(self._lake, self._ref.repository, self._branch)
+            self._refuse_direct_writes()
+
+    def changed(self) -> BranchChange:
+        if self._branch is None:
+            raise AssertionError("a task that publishes has a branch by now")
+        started = time.monotonic()
+        paths = [change.path for change in self._uncommitted(self._branch)]
+        self._refuse_foreign(paths)
+        self._refuse_moved(self._branch)
+        self._around.emit(
+            events.Done(events.Phase.DIFF, "diff", time.monotonic() - started, len(paths), detail=f"{len(paths)} differ")
+        )
+        return BranchChange(paths)
+
+    def fill(self, branch: BranchName) -> None:
+        """The body's jobs have written it there."""
+
+    def close(self) -> None:
+        """Also after a body that failed: what it started must not go on, and must not reach the next attempt."""
+        made, self._session = self._session, None
+        if made is None:
+            return
+        try:
+            self._stop_watching()
+            made.cancel()
+            _until_quiet(made)
+        finally:
+            made.close()
+
+    # stop what writes
+
+    def _silence(self) -> None:
+        if self._session is None:
+            return
+        self._stop_watching()
+        self._session.cancel()
+        if not _until_quiet(self._session):
+            raise WorkspaceError(f"Spark tasks of the body still run {QUIET_SECONDS:g} s after they were cancelled")
+
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
+    # refuse
+
+    def _refuse_foreign(self, paths: Sequence[ObjectPath]) -> None:
+        for path in paths:
+            if not path.startswith(self._prefix) or path.startswith(names.HOOKS):
+                shown = f"/{self._prefix.rstrip('/')}"
+                raise WorkspaceError(f"the body wrote outside the workspace prefix {shown}: {path}; nothing is published")
+
+    def _refuse_moved(self, branch: BranchName) -> None:
+        if self._lake.head(self._ref.repository, branch).id != self._ref.ref:
+            raise WorkspaceError("somebody committed to the staging branch while the body ran; nothing is published")
+
+    def _refuse_direct_writes(self) -> None:
+        """A URI that the body made itself can name any branch; on the target branch it goes past every fence."""
+        written = next(iter(self._uncommitted(self._ref.branch)), None)
+        if written is not None:
+            raise WorkspaceError(
+                f"branch {self._ref.branch} has uncommitted changes, first of them {written.path}: the body or somebody else "
+                "wrote to it directly; write through workspace.output, and reset the branch in lakeFS"
+            )
+
+    # lakeFS
+
+    def _uncommitted(self, branch: BranchName) -> Iterator[port.ObjectChange]:
+        try:
+            yield from self._lake.uncommitted(self._ref.repository, branch)
+        except LakeNotFound as error:
+            if branch != self._branch:
+                return
+            raise StaleAttemptError("another attempt took this one's right to publish by deleting its staging branch") from error
+
+    def _files(self) -> Iterator[FilePath]:
+        return view.files(self._lake, self._ref.repository, self._branch or self._ref.ref, self._prefix)
+
+    def _places(self) -> view.LakePlaces:
+        repository, branch = self._ref.repository, self._branch
+        return view.LakePlaces(
+            lake=self._lake,
+            repository=repository,
+            commit=self._ref.ref,
+            branch=branch,
+            prefix=self._prefix,
+        )
+
+    @contextlib.contextmanager
+    def _said(self, action: str) -> Generator[None]:
+        started = time.monotonic()
+        yield
+        self._around.emit(events.Done(events.Phase.BODY, action, time.monotonic() - started))
+
+
+def _until_quiet(made: session.Session) -> bool:
+    deadline = time.monotonic() + QUIET_SECONDS
+    while not made.is_quiet():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True

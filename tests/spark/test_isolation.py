@@ -1,0 +1,103 @@
+"""Attempts follow each other on one warm driver, and nothing of one reaches the next."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from tests.spark.kit import Desk
+from tests.spark.test_attempts import completed
+
+from perago import SparkWorkspace
+from perago.errors import TaskStatus
+
+
+def test_views_settings_caches_tables_and_job_groups_end_with_their_attempt(desk: Desk) -> None:
+    desk.csv("raw/rows.csv")
+
+    def litter(workspace: SparkWorkspace) -> object:
+        spark = workspace.spark
+        spark.range(3).createOrReplaceTempView("mine")
+        spark.range(3).createOrReplaceGlobalTempView("ours")
+        spark.range(3).cache().count()
+        spark.sparkContext.parallelize([1, 2]).cache().count()
+        spark.conf.set("spark.sql.shuffle.partitions", "77")
+        spark.sparkContext.setJobGroup("mine", "mine")
+        spark.range(3).write.saveAsTable("kept")
+        spark.sql("create database more")
+        return {}
+
+    def look(workspace: SparkWorkspace) -> object:
+        spark: Any = workspace.spark
+        return {
+            "views": [table.name for table in spark.catalog.listTables()],
+            "global": [row[1] for row in spark.sql("show tables in global_temp").collect()],
+            "databases": [database.name for database in spark.catalog.listDatabases()],
+            "cached": len(spark.sparkContext._jsc.getPersistentRDDs()),
+            "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
+            "group": spark.sparkContext.getLocalProperty("spark.jobGroup.id"),
+        }
+
+    assert completed(desk.run(litter))
+    outcome = desk.run(look)
+    assert completed(outcome)
+    assert outcome.output is not None
+    assert outcome.output["result"] == {
+        "views": [],
+        "global": [],
+        "databases": ["default"],
+        "cached": 0,
+        "partitions": "2",
+        "group": None,
+    }
+
+
+def test_credentials_are_those_of_the_session_alone(desk: Desk) -> None:
+    def look(workspace: SparkWorkspace) -> object:
+        spark = workspace.spark
+        own = {key for key, value in spark.conf.getAll.items() if value == desk.access.secret_access_key}
+        everywhere = desk.access.secret_access_key in str(spark.sparkContext.getConf().getAll())
+        return {"own": sorted(own), "everywhere": everywhere}
+
+    outcome = desk.run(look)
+    assert completed(outcome)
+    assert outcome.output is not None
+    assert outcome.output["result"] == {"own": [f"fs.s3a.bucket.{desk.bed.repository}.secret.key"], "everywhere": False}
+    driver: Any = SparkContext._gateway
+    assert desk.access.secret_access_key not in Path(f"/proc/{driver.proc.pid}/cmdline").read_text()
+
+
+def test_the_active_session_is_the_attempts_own(desk: Desk) -> None:
+    def body(workspace: SparkWorkspace) -> object:
+        return {"same": SparkSession.active() is workspace.spark, "built": SparkSession.builder.getOrCreate() is workspace.spark}
+
+    outcome = desk.run(body)
+    assert outcome.output is not None
+    assert outcome.output["result"] == {"same": True, "built": True}
+
+
+def test_a_body_that_stops_spark_hurts_itself_alone(desk: Desk) -> None:
+    desk.csv("raw/rows.csv")
+
+    def stop(workspace: SparkWorkspace) -> object:
+        workspace.spark.stop()
+        workspace.spark.range(3).count()
+        return {}
+
+    assert desk.run(stop).status is TaskStatus.FAILED
+    assert completed(desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
+
+
+def test_a_driver_that_is_killed_is_started_anew(desk: Desk) -> None:
+    desk.csv("raw/rows.csv")
+
+    def kill(workspace: SparkWorkspace) -> object:
+        jvm: Any = workspace.spark._jvm
+        os.kill(int(jvm.java.lang.ProcessHandle.current().pid()), signal.SIGKILL)
+        workspace.spark.range(3).count()
+        return {}
+
+    assert desk.run(kill).status is TaskStatus.FAILED
+    assert completed(desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
