@@ -51,26 +51,38 @@ class PeragoError(Exception):
     """Base of every error that Perago raises on purpose."""
 
     status: ClassVar[TaskStatus] = TaskStatus.FAILED
+    code: ClassVar[str] = ""
+    """Never changes and is never given to another class: the heading of its page in the manual. Empty where no one meets it."""
 
 
 class SetupError(PeragoError):
     """Wrong before any attempt: one line for a person, exit code 1."""
 
+    code = "PG-100"
+
 
 class TaskDefinitionError(SetupError):
     """A task module that cannot be used; names module, task, field and the fix."""
+
+    code = "PG-110"
 
 
 class RuntimeConfigError(SetupError):
     """Settings that are missing, incomplete or contradictory."""
 
+    code = "PG-120"
+
 
 class ProvisionError(SetupError):
     """Java, an artifact or a program that cannot be found, fetched, built or run on this machine."""
 
+    code = "PG-130"
+
 
 class DevStackError(SetupError):
     """A development server that cannot be started or kept alive."""
+
+    code = "PG-140"
 
 
 class AttemptError(PeragoError):
@@ -86,6 +98,8 @@ class TerminalError(AttemptError):
 class TaskInputError(TerminalError):
     """Conductor input that does not satisfy the task contract."""
 
+    code = "PG-210"
+
 
 class GuardrailViolation(AttemptError):
     """A workspace check that did not hold."""
@@ -95,10 +109,13 @@ class PreGuardrailViolation(GuardrailViolation, TerminalError):
     """The input workspace fails a check; the body did not run."""
 
     status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+    code = "PG-220"
 
 
 class TaskTerminalError(TerminalError):
     """Raised by a task body: it never will work."""
+
+    code = "PG-230"
 
 
 class RetryableError(AttemptError):
@@ -108,33 +125,49 @@ class RetryableError(AttemptError):
 class TaskFailed(RetryableError):
     """Raised by a task body: a retry may help."""
 
+    code = "PG-310"
+
 
 class TaskResultError(RetryableError):
     """The body returned something that its contract does not allow."""
+
+    code = "PG-320"
 
 
 class PostGuardrailViolation(GuardrailViolation, RetryableError):
     """The output workspace fails a check; nothing was uploaded."""
 
+    code = "PG-330"
+
 
 class WorkspaceError(RetryableError):
     """The local workspace cannot be filled, read or trusted; names the path or object."""
+
+    code = "PG-340"
 
 
 class StaleAttemptError(RetryableError):
     """Attempt fence: Conductor no longer wants this attempt."""
 
+    code = "PG-350"
+
 
 class PublishFenceError(RetryableError):
     """Publish fence: the target branch is not at the input commit nor one abandoned publication after it."""
+
+    code = "PG-360"
 
 
 class PublishUnknownError(RetryableError):
     """The publish request broke off and one read of the head did not settle what became of it."""
 
+    code = "PG-370"
+
 
 class AttemptCancelled(RetryableError):
     """The attempt was told to stop before it published anything."""
+
+    code = "PG-380"
 
 
 class LakeError(PeragoError):
@@ -144,29 +177,43 @@ class LakeError(PeragoError):
 class LakeNotFound(LakeError):
     """Repository, branch, commit or object does not exist."""
 
+    code = "PG-410"
+
 
 class LakeConflict(LakeError):
     """It exists already, has nothing to commit, conflicts, or has uncommitted changes."""
+
+    code = "PG-420"
 
 
 class LakeForbidden(LakeError):
     """Wrong credentials, no permission, or a protected branch."""
 
+    code = "PG-430"
+
 
 class LakeRejected(LakeError):
     """lakeFS does not accept the request as it was made."""
+
+    code = "PG-440"
 
 
 class LakeUnavailable(LakeError):
     """lakeFS could not be reached or is overloaded; the request had no effect."""
 
+    code = "PG-450"
+
 
 class LakeUnknown(LakeError):
     """A write broke off after it was sent: it may or may not have taken effect."""
 
+    code = "PG-460"
+
 
 class LakeCorrupt(LakeError):
     """Bytes that do not match their announced size or checksum."""
+
+    code = "PG-470"
 
 
 class ConductorError(PeragoError):
@@ -176,14 +223,22 @@ class ConductorError(PeragoError):
 class ConductorNotFound(ConductorError):
     """Task, workflow or definition does not exist."""
 
+    code = "PG-510"
+
 
 class ConductorRejected(ConductorError):
     """Conductor does not accept the request as it was made."""
+
+    code = "PG-520"
 
 
 class ConductorUnavailable(ConductorError):
     """Conductor could not be reached or is overloaded; the request had no effect."""
 
+    code = "PG-530"
+
 
 class ConductorUnknown(ConductorError):
     """A write broke off after it was sent: it may or may not have taken effect."""
+
+    code = "PG-540"

@@ -109,7 +109,7 @@ def test_an_import_error_inside_the_module_shows_the_authors_own_frames(perago: 
     (project / "broken.py").write_text("import helper\n\nVALUE = helper.setting()\n")
     result = perago("check", "broken")
     assert result.returncode == 1
-    assert result.stderr.splitlines()[0] == "error: broken: importing it failed with KeyError: 'missing'"
+    assert result.stderr.splitlines()[0] == "error: broken: importing it failed with KeyError: 'missing' [PG-110]"
     assert "broken.py" in result.stderr
     assert "helper.setting()" in result.stderr
     assert "importlib" not in result.stderr

@@ -210,7 +210,7 @@ def test_a_new_user_gets_from_init_to_pytest(perago: Perago, tmp_path: Path) -> 
     """`perago init x && cd x && perago check … && perago run … && pytest`, with the lines that init and the README give."""
     made = perago("init", "x", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    assert perago("init", "x", cwd=tmp_path).stderr == "error: x is not empty; name a new or an empty directory\n"
+    assert perago("init", "x", cwd=tmp_path).stderr == "error: x is not empty; name a new or an empty directory [PG-100]\n"
     home = tmp_path / "x"
     check = perago("check", "summarize_sales", cwd=home)
     assert check.stdout.startswith("ok: sales.summarize\n"), check.stderr

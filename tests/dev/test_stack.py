@@ -119,7 +119,7 @@ def test_a_script_can_start_use_and_stop_it_and_state_is_kept_across_runs(instal
         _, said = process.communicate(timeout=30)
         assert time.monotonic() - began < 10
         assert process.returncode == 1
-        assert errors(said) == [f"error: Conductor 3.32.3 was killed by SIGKILL; log: {data / 'conductor.log'}"]
+        assert errors(said) == [f"error: Conductor 3.32.3 was killed by SIGKILL; log: {data / 'conductor.log'} [PG-140]"]
     assert not alive(second["lakefs_pid"])
     assert not list(temp.iterdir())
 
@@ -195,7 +195,9 @@ def test_a_port_in_use_is_one_clear_line(temp: Path, option: str) -> None:
             out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     name = "Conductor" if "conductor" in option else "lakeFS"
-    assert said.splitlines() == [f"error: port {port} for {name} is in use; stop what uses it or choose another with {option}"]
+    assert said.splitlines() == [
+        f"error: port {port} for {name} is in use; stop what uses it or choose another with {option} [PG-140]"
+    ]
     assert not list(temp.iterdir())
 
 
@@ -216,7 +218,7 @@ def test_a_data_directory_in_use_is_one_clear_line(tmp_path: Path, temp: Path) -
         held.close()
     assert process.returncode == 1
     owner = f"another perago dev (process {os.getpid()})"
-    assert said == f"error: the data directory {tmp_path / 'data'} is in use by {owner}; stop it or name another\n"
+    assert said == f"error: the data directory {tmp_path / 'data'} is in use by {owner}; stop it or name another [PG-140]\n"
 
 
 def test_a_cache_directory_that_cannot_be_written_is_one_clear_line(tmp_path: Path, temp: Path) -> None:

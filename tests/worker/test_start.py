@@ -29,11 +29,11 @@ def nobody() -> str:
 
 
 def test_without_conductor(rig: Rig) -> None:
-    assert refused(rig, PLAIN, CONDUCTOR_SERVER_URL="") == "error: CONDUCTOR_SERVER_URL is required for perago start"
+    assert refused(rig, PLAIN, CONDUCTOR_SERVER_URL="") == "error: CONDUCTOR_SERVER_URL is required for perago start [PG-120]"
 
 
 def test_without_lakefs_for_a_workspace_task(rig: Rig) -> None:
-    assert refused(rig, GROW, **NO_LAKE) == "error: LakeFS config is required for workspace tasks"
+    assert refused(rig, GROW, **NO_LAKE) == "error: LakeFS config is required for workspace tasks [PG-120]"
 
 
 def test_without_lakefs_a_workspace_free_task_runs(rig: Rig) -> None:
@@ -61,7 +61,8 @@ def test_credentials_that_lakefs_does_not_accept(rig: Rig) -> None:
 def test_a_task_that_is_not_registered(rig: Rig) -> None:
     line = refused(rig, PLAIN, options=())
     assert line == (
-        f"error: task {rig.prefix}.plain is not registered in Conductor; run `perago register {PLAIN}` or start with --register"
+        f"error: task {rig.prefix}.plain is not registered in Conductor; "
+        f"run `perago register {PLAIN}` or start with --register [PG-120]"
     )
 
 
@@ -72,7 +73,7 @@ def test_a_module_that_does_not_exist(rig: Rig) -> None:
 def test_a_module_that_ends_its_process(rig: Rig) -> None:
     rig.folder.mkdir()
     Path(rig.folder / "deadly.py").write_text("import os\nos._exit(9)\n")
-    assert refused(rig, "deadly") == "error: the first executor exited with code 9 while it imported the modules"
+    assert refused(rig, "deadly") == "error: the first executor exited with code 9 while it imported the modules [PG-120]"
 
 
 def test_a_port_that_is_taken(rig: Rig) -> None:

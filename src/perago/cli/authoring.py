@@ -28,23 +28,23 @@ _LONGEST_VALUE = 80
 def check(modules: Sequence[str], *, as_json: bool) -> None:
     """Every module is looked at, also after one that is wrong."""
     declarations: list[TaskDeclaration] = []
-    errors: list[str] = []
+    errors: list[SetupError] = []
     for module in modules:
         try:
             declarations.append(loaded.quietly(module))
         except TaskDefinitionError as error:
-            errors.append(str(error))
+            errors.append(error)
     local: settings.Settings | None = None
     try:
         local = settings.load()
     except RuntimeConfigError as error:
-        errors.append(str(error))
+        errors.append(error)
     if as_json:
         console.write_json(_checked(declarations, errors, local))
     else:
         _show_checked(declarations, local)
     for error in errors:
-        console.error(error)
+        console.error(str(error), error.code)
     if errors:
         raise typer.Exit(1)
 
@@ -73,13 +73,15 @@ def register(modules: Sequence[str], *, as_json: bool) -> None:
         _show_registered(one)
 
 
-def _checked(declarations: Sequence[TaskDeclaration], errors: Sequence[str], local: settings.Settings | None) -> dict[str, Any]:
+def _checked(
+    declarations: Sequence[TaskDeclaration], errors: Sequence[SetupError], local: settings.Settings | None
+) -> dict[str, Any]:
     return {
         "tasks": [
             {"module": one.module, "name": one.name, "workspace": one.kind.value, "warnings": list(one.warnings)}
             for one in declarations
         ],
-        "errors": list(errors),
+        "errors": [str(error) for error in errors],
         "settings": None if local is None else _resolved(declarations, local),
         "conductor": None if local is None else _configured(local.conductor),
         "lakefs": None if local is None else _configured(local.lakefs),

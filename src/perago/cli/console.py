@@ -22,9 +22,9 @@ def stderr() -> Console:
     return _console(stderr=True)
 
 
-def error(message: str) -> None:
-    """`error: …` on stderr; a message that lists several things keeps a line for each."""
-    _labelled("error", "bold red", message)
+def error(message: str, code: str = "") -> None:
+    """`error: …` on stderr, its code last; a message that lists several things keeps a line for each."""
+    _labelled("error", "bold red", message, f" [{code}]" if code else "")
 
 
 def warning(message: str) -> None:
@@ -99,10 +99,10 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-def _labelled(label: str, style: str, message: str) -> None:
+def _labelled(label: str, style: str, message: str, after: str = "") -> None:
     first, *more = message.strip().splitlines() or [""]
     console = stderr()
-    console.print(Text.assemble((f"{label}:", style), f" {printable(first)}"))
+    console.print(Text.assemble((f"{label}:", style), f" {printable(first)}", (after, "dim")))
     for line in more:
         console.print(Text(printable(line)))
 

@@ -49,16 +49,16 @@ def main() -> None:
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="perago", standalone_mode=False)
     except PeragoError as error:
-        code = _refuse(str(error), 1)
+        code = _refuse(str(error), 1, error.code)
     except typer.TyperException as error:
         code = _refuse(_usage_error(error), 2)
     sys.exit(code)
 
 
-def _refuse(message: str, code: int) -> int:
+def _refuse(message: str, code: int, error_code: str = "") -> int:
     from perago.cli import console  # noqa: PLC0415 - rich is only loaded when there is something to say
 
-    console.error(message)
+    console.error(message, error_code)
     return code
 
 

@@ -148,4 +148,5 @@ def _show_failure(declaration: TaskDeclaration, done: environment.Rehearsal) -> 
     if done.error is not None and not isinstance(done.error, PeragoError):
         console.traceback_tail(tracebacks.of(done.error))
     helps = "a retry may help" if done.outcome.status is TaskStatus.FAILED else "no retry would help"
-    console.error(f"{declaration.name} ended with {done.outcome.status} ({helps}): {done.outcome.reason}")
+    code = done.error.code if isinstance(done.error, PeragoError) else ""
+    console.error(f"{declaration.name} ended with {done.outcome.status} ({helps}): {done.outcome.reason}", code)
