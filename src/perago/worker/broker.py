@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 from perago.conductor import completion
 from perago.conductor.port import Polled
 from perago.errors import ConductorError, TaskStatus
-from perago.events import Event
+from perago.events import Event, Progress
 from perago.model import Outcome
 from perago.protocol import names
 from perago.worker import logs, messages, metrics
@@ -45,6 +46,7 @@ class Broker:
         self._clear = clear
         self._report_until = float("inf")
         self._pending: set[asyncio.Task[Any]] = set()
+        self._undelivered: set[asyncio.Task[Any]] = set()
         self._slots: dict[str, Slot] = {}
         self._lake: LakeWatch | None = None
 
@@ -54,10 +56,16 @@ class Broker:
     async def serve(self, slot: Slot, polling: Polling) -> None:
         """One slot's life: until the worker stops."""
         while await slot.ready():
+            await self._room(polling)
             found = await polling.next(slot.name, lambda: slot.can_run)
             if found is not None:
                 await self._attend(slot, *found)
         await slot.close()
+
+    async def _room(self, polling: Polling) -> None:
+        """Results that Conductor does not take yet pile up only so far: each holds a thread that leases may need."""
+        while len(self._undelivered) >= polling.slots and not polling.stopping.is_set():
+            await asyncio.wait(self._undelivered, return_when=asyncio.FIRST_COMPLETED)
 
     def stop_hard(self, slots: list[Slot]) -> None:
         """Call off what runs; whatever has to be said to Conductor is said within a few seconds, or not at all."""
@@ -83,7 +91,9 @@ class Broker:
         keeper = self._spawn(running.keep())
         outcome = await slot.run(running)
         # The executor is free again: it need not wait until Conductor has taken the result.
-        self._spawn(self._conclude(slot.name, running, outcome, keeper))
+        concluding = self._spawn(self._conclude(slot.name, running, outcome, keeper))
+        self._undelivered.add(concluding)
+        concluding.add_done_callback(self._undelivered.discard)
 
     async def _conclude(self, name: str, running: Running, outcome: Outcome, keeper: "asyncio.Task[None]") -> None:
         if running.death is not None:
@@ -122,6 +132,14 @@ class Broker:
 
     def happened(self, running: Running, event: Event) -> None:
         self._metrics.happened(running.attempt.task_type, event)
+        if isinstance(event, Progress) and running.tidings.are_due(event, time.monotonic()):
+            self._log.info("progress", note=event.note, **logs.of_attempt(running.attempt, running.execution_id))
+            self._spawn(self._tell(running, event.note))
+
+    async def _tell(self, running: Running, note: str) -> None:
+        """In Conductor's task log, for whoever waits there. One that does not arrive is followed by others."""
+        with contextlib.suppress(ConductorError):
+            await self._desk.call(self._desk.conductor.log, running.attempt.task_id, [note])
 
     def lease_extended(self, lateness: float) -> None:
         self._metrics.lease_extended(lateness)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from perago import errors
+from perago.attempt import cancellation
 from perago.model import Attempt, Snapshot
 from perago.worker import messages
 
@@ -54,6 +55,8 @@ class SupervisorChannel:
     # the attempt fence
     def snapshot(self, attempt: Attempt) -> Snapshot:
         del attempt  # there is only one at a time
+        if cancellation.cancelled():
+            raise errors.AttemptCancelled(f"the attempt was called off: {cancellation.reason()}")
         number, box = next(self._numbers), queue.SimpleQueue[messages.Answer]()
         self._answers[number] = box
         try:
