@@ -42,6 +42,10 @@ test: lint ## lint, then every test, on servers of its own
 model: $(READY) ## check the publication protocol with TLC; DEPTH=1 looks further, SHOW=revoke tells a counterexample
 	@$(BIN)/python -m model.check $(if $(DEPTH),--depth $(DEPTH)) $(if $(SHOW),--show $(SHOW))
 
+.PHONY: simulate
+simulate: $(READY) ## attempts against each other under every kind of bad luck; MINUTES=5 or SCHEDULES=100000, ARGS='--seed 7' replays
+	@$(BIN)/python -m tests.simulation.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(ARGS)
+
 .PHONY: lint
 lint: $(READY) ## formatting, lints, types, import direction
 	$(BIN)/ruff format --check

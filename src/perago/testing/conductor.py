@@ -58,6 +58,10 @@ class Workflow:
     seq: int = 0
 
 
+def random_id() -> str:
+    return str(uuid.uuid4())
+
+
 def nothing_between() -> None:
     """What happens between the read and the write of an update, unless a test says otherwise."""
 
@@ -65,11 +69,12 @@ def nothing_between() -> None:
 class FakeConductor:
     """The whole port and, beyond it, what a test needs to arrange: `start`, `terminate`, `rerun`, `expire`."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, new_id: Callable[[], str] = random_id) -> None:
         self.tasks: dict[TaskId, Task] = {}
         self.logs: dict[TaskId, list[str]] = {}
         self.between: Callable[[], None] = nothing_between
         self._clock = clock
+        self._new_id = new_id
         self._last_start = 0
         self._workflows: dict[WorkflowId, Workflow] = {}
         self._definitions: dict[TaskType, Mapping[str, Any]] = {}
@@ -135,7 +140,7 @@ class FakeConductor:
     # what tests arrange
     def start(self, steps: Sequence[Step]) -> WorkflowId:
         with self._changed:
-            workflow_id = WorkflowId(str(uuid.uuid4()))
+            workflow_id = WorkflowId(self._new_id())
             self._workflows[workflow_id] = Workflow(steps)
             self._schedule(workflow_id, 0)
             return workflow_id
@@ -216,7 +221,7 @@ class FakeConductor:
         workflow = self._workflow(workflow_id)
         what = workflow.steps[step]
         workflow.seq += 1
-        task_id = TaskId(str(uuid.uuid4()))
+        task_id = TaskId(self._new_id())
         outputs = {row.reference_name: row.output for row in self.tasks_of(workflow_id)}
         given = what.input(outputs) if callable(what.input) else what.input
         row = Task(workflow_id, task_id, what.task_type, what.reference_name, step, workflow.seq, given, retry_count=retry_count)
