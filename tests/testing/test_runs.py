@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field, computed_field
 from perago import (
     PostGuardrailViolation,
     PreGuardrailViolation,
-    SparkWorkspace,
     TaskDefinitionError,
     TaskFailed,
     TaskInputError,
@@ -230,18 +229,12 @@ def test_nothing_is_left_behind_and_the_directory_is_the_one_of_before(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_read_only_and_spark_tasks() -> None:
+def test_read_only_tasks() -> None:
     @task(name="t.look", owner_email="a@example.com", workspace=WorkspaceSpec(read_only=True))
     def look(workspace: Path, params: Params) -> Output:
         (workspace / "scratch").touch()
         return Output(files=1)
 
-    @task(name="t.spark", owner_email="a@example.com", workspace=WorkspaceSpec())
-    def spark(workspace: SparkWorkspace, params: Params) -> Output:
-        raise AssertionError
-
     done = run_task(look, files=FILES)
     assert done.ok
     assert done.added == []
-    with pytest.raises(SetupError, match=r"'t\.spark' works on Spark, which needs perago\[spark\]"):
-        run_task(spark)

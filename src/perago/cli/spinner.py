@@ -28,10 +28,20 @@ class Spinner:
         if self._status is None:
             return
         if event.phase is events.Phase.BODY:
-            self._status.stop()
+            self._show_body(event)
         elif isinstance(event, events.Progress) and event.phase in _WORDS:
             self._status.update(_words(event))
             self._status.start()
+
+    def _show_body(self, event: events.Event) -> None:
+        """Only a body that counts what it does is shown."""
+        if self._status is None:
+            return
+        if isinstance(event, events.Progress) and event.total_files is not None:
+            self._status.update(event.note)
+            self._status.start()
+        else:
+            self._status.stop()
 
     def __enter__(self) -> Self:
         return self

@@ -1,11 +1,14 @@
 """The one task of a module. In: a module name, importable from the working directory as for `python -m`. Out: its value."""
 
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
 from types import ModuleType, TracebackType
 
+from perago.declare import spark
+from perago.declare.signature import Kind
 from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
 
@@ -16,7 +19,10 @@ def load(module_name: str) -> TaskDeclaration:
     """Raises `TaskDefinitionError` for everything that keeps `module_name` from naming exactly one task."""
     _refuse_non_names(module_name)
     _look_here_first()
-    return only_task(_imported(module_name))
+    found = only_task(_imported(module_name))
+    if found.kind is Kind.SPARK and importlib.util.find_spec("pyspark") is None:
+        raise _without_spark(module_name)
+    return found
 
 
 def only_task(module: ModuleType) -> TaskDeclaration:
@@ -52,12 +58,18 @@ def _imported(name: str) -> ModuleType:
     except TaskDefinitionError:
         raise
     except ModuleNotFoundError as missing:
+        if missing.name is not None and missing.name.partition(".")[0] == "pyspark":
+            raise _without_spark(name) from None
         if missing.name is not None and (name == missing.name or name.startswith(f"{missing.name}.")):
             raise TaskDefinitionError(f"no module {name!r} in {os.getcwd()} or on the Python path") from None  # noqa: PTH109
         raise _broken(name, missing) from missing
     except (Exception, SystemExit) as wrong:
         # Whatever the author's code raises is the author's to see, as a refusal with the place it came from.
         raise _broken(name, wrong) from wrong
+
+
+def _without_spark(name: str) -> TaskDefinitionError:
+    return TaskDefinitionError(f"{name}: works on Spark, and pyspark is not installed; run: {spark.INSTALL}")
 
 
 def _broken(name: str, wrong: BaseException) -> TaskDefinitionError:

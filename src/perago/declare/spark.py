@@ -9,6 +9,8 @@ from perago.model import FilePath
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+INSTALL = "pip install 'perago[spark]'"
+
 
 class SparkWorkspace(ABC):
     """A workspace that Spark reads and writes in lakeFS directly. Paths are relative to the workspace root, as in checks."""

@@ -29,13 +29,15 @@ class Driver:
         self._provide = provide
         self._home: home.Home | None = None
         self._session: SparkSession | None = None
+        self._is_ours = False
 
     def start(self) -> None:
-        if self._session is None or not _is_alive(self._session):
-            if not _is_stopped(self._session):
-                _end()
-            self._session = None
-            self._session = self._launch()
+        if self._session is not None and _is_alive(self._session):
+            return
+        if self._is_ours and not _is_stopped(self._session):
+            _end()
+        self._session = None
+        self._session = _somebody_elses() or self._launch()
 
     def session(self, settings: Mapping[str, str]) -> ClassicSession:
         self.start()
@@ -44,7 +46,9 @@ class Driver:
 
     def close(self) -> None:
         self._session = None
-        _end()
+        if self._is_ours:
+            _end()
+            self._is_ours = False
         if self._home is not None:
             self._home.close()
             self._home = None
@@ -56,6 +60,7 @@ class Driver:
         file = self._home.path / "spark.properties"
         file.touch(mode=0o600)
         file.write_text(options.render(properties))
+        self._is_ours = True
         try:
             with _environment(start_environment(needed, file, properties)), _own_interrupts():
                 return SparkSession.builder.getOrCreate()
@@ -124,6 +129,15 @@ def _own_interrupts() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _somebody_elses() -> SparkSession | None:
+    """A process has one driver: where a person's own tests have started it, it serves us too, and they end it."""
+    context: Any = SparkContext
+    if context._active_spark_context is None:  # noqa: SLF001
+        return None
+    found = SparkSession.builder.getOrCreate()
+    return found if _is_alive(found) else None
 
 
 def _is_stopped(session: SparkSession | None) -> bool:

@@ -1,18 +1,15 @@
 """What a driver needs beside pyspark: the jars that speak S3 and a Java. Fetched once into the cache, then found there."""
 
 import hashlib
-import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perago.errors import RuntimeConfigError
 from perago.provision import java, maven
 from perago.provision.cache import Cache, Recipe, default_root
 from perago.provision.cancel import Cancel
 from perago.provision.progress import Progress, Report, quiet
 
-INSTALL = "pip install 'perago[spark]'"
 OLDEST_JAVA = 17
 _JARS = Path(__file__).with_name("jars.txt")
 _DISK = 1 << 20
@@ -32,11 +29,6 @@ exec '{program}' "$@"
 class Runtime:
     java_home: Path
     jars: tuple[Path, ...]
-
-
-def require_pyspark(task: str) -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise RuntimeConfigError(f"task {task!r} works on Spark, and pyspark is not installed; run: {INSTALL}")
 
 
 def ensure(report: Report = quiet) -> Runtime:

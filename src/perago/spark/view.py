@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from perago.declare import globs, place
 from perago.declare.spark import SparkWorkspace
@@ -16,8 +16,6 @@ from perago.workspace import names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_READ_ONLY = "the task is read-only: it has no output; declare WorkspaceSpec(read_only=False) to write"
 
 
 class Places(Protocol):
@@ -67,6 +65,15 @@ def confined(path: object) -> str:
     return given.removesuffix("/")
 
 
+def require_writable(writes: bool) -> None:
+    if not writes:
+        raise TaskTerminalError("the task is read-only: it has no output; declare WorkspaceSpec(read_only=False) to write")
+
+
+def missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(f"there is no file {path!r} in the workspace")
+
+
 @dataclass(frozen=True, slots=True)
 class LakePlaces:
     """The input commit, and the staging branch where there is one. Implements `Places`."""
@@ -104,16 +111,15 @@ class LakePlaces:
         return self.branch or self.commit
 
     def _writable(self) -> BranchName:
-        if self.branch is None:
-            raise TaskTerminalError(_READ_ONLY)
-        return self.branch
+        require_writable(self.branch is not None)
+        return cast("BranchName", self.branch)
 
     def _find(self, path: str) -> ObjectInfo:
         wanted = self.prefix + path
         page = self.lake.objects(self.repository, self._now, wanted)
         info = next((info for info in page.objects if info.path == wanted), None)
         if info is None:
-            raise FileNotFoundError(f"there is no file {path!r} in the workspace")
+            raise missing(path)
         return info
 
 

@@ -9,13 +9,9 @@ from perago import events
 from perago.errors import LakeNotFound, StaleAttemptError, WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, FilePath, Listing, ObjectPath, WorkspaceRef
-from perago.spark import leftovers, s3a, session, view, watch
+from perago.spark import leftovers, s3a, session, silence, view, watch
 from perago.spark.options import Access
 from perago.workspace import names
-
-QUIET_SECONDS = 30.0
-"""For cancelled jobs to be gone everywhere; an attempt whose writers cannot be stopped publishes nothing."""
-_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,9 @@ class SparkBranch:
     def settle(self) -> None:
         """Nothing of the body writes any more, and nothing lies around that only its writers needed."""
         with self._said("settle"):
-            self._silence()
+            self._stop_watching()
+            if self._session is not None:
+                silence.enforce(self._session)
             if self._branch is not None:
                 leftovers.remove(self._lake, self._ref.repository, self._branch)
             self._refuse_direct_writes()
@@ -95,22 +93,9 @@ class SparkBranch:
         made, self._session = self._session, None
         if made is None:
             return
-        try:
-            self._stop_watching()
-            made.cancel()
-            _until_quiet(made)
-        finally:
-            made.close()
-
-    # stop what writes
-
-    def _silence(self) -> None:
-        if self._session is None:
-            return
         self._stop_watching()
-        self._session.cancel()
-        if not _until_quiet(self._session):
-            raise WorkspaceError(f"Spark tasks of the body still run {QUIET_SECONDS:g} s after they were cancelled")
+        silence.wait(made)
+        made.close()
 
     def _stop_watching(self) -> None:
         if self._watch is not None:
@@ -166,12 +151,3 @@ class SparkBranch:
         started = time.monotonic()
         yield
         self._around.emit(events.Done(events.Phase.BODY, action, time.monotonic() - started))
-
-
-def _until_quiet(made: session.Session) -> bool:
-    deadline = time.monotonic() + QUIET_SECONDS
-    while not made.is_quiet():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True

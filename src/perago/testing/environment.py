@@ -3,7 +3,9 @@
 It is the worker's own code: the spine walks a local workspace, against a store over plain files and a Conductor in memory.
 """
 
+import atexit
 import contextlib
+import functools
 import os
 import tempfile
 import time
@@ -20,6 +22,10 @@ from perago.declare.task import TaskDeclaration
 from perago.errors import SetupError, TaskStatus, WorkspaceError
 from perago.model import FilePath, ObjectPath, Outcome, TaskType, WorkerId, WorkspaceRef
 from perago.protocol import names as protocol_names
+from perago.spark import engine
+from perago.spark import options as spark_options
+from perago.spark.folder import SparkFolder
+from perago.spark.session import Engine
 from perago.testing import attempts, changes, conductor, folder, lake, watching
 from perago.workspace import names, options, tree
 from perago.workspace.local import LocalWorkspace
@@ -42,7 +48,6 @@ def rehearse(
     declaration: TaskDeclaration, files: Mapping[FilePath, Path], params: object, emit: events.Emit = events.ignore
 ) -> Generator[Rehearsal]:
     """Run one attempt on a copy of `files`. A task without a workspace gets none of them."""
-    require_runnable(declaration)
     with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as room:
         store = _store(declaration, files, Path(room))
         watch = watching.Watch()
@@ -65,13 +70,6 @@ def files_of(root: Path) -> dict[FilePath, Path]:
         odd = found.odd[0]
         raise SetupError(f"{root} holds {odd.kind}, which a workspace cannot: {odd.path}; copy the files themselves into it")
     return {path: root / path for path in found.files}
-
-
-def require_runnable(declaration: TaskDeclaration) -> None:
-    if declaration.kind not in _WORKSPACES:
-        raise SetupError(
-            f"task {declaration.name!r} works on Spark, which needs perago[spark] and a server: use perago dev and start"
-        )
 
 
 def _store(declaration: TaskDeclaration, files: Mapping[FilePath, Path], room: Path) -> folder.FolderLake:
@@ -105,8 +103,24 @@ def _attempt(
     return spine.run(execution, polled.input)
 
 
-_WORKSPACES: Mapping[Kind, Callable[..., port.AttemptWorkspace]] = {Kind.LOCAL: LocalWorkspace, Kind.NONE: LocalWorkspace}
-"""What a task's workspace argument is made with. Another kind becomes runnable by standing here."""
+@functools.cache
+def _spark() -> Engine:
+    """One for all runs of this process: starting Spark takes longer than most of them."""
+    made = engine.make(spark_options.Options(Path(tempfile.gettempdir()) / "perago" / "spark"))
+    atexit.register(made.close)
+    return made
+
+
+def _spark_folder(*args: Any) -> port.AttemptWorkspace:
+    return SparkFolder(*args, engine=_spark())
+
+
+_WORKSPACES: Mapping[Kind, Callable[..., port.AttemptWorkspace]] = {
+    Kind.LOCAL: LocalWorkspace,
+    Kind.NONE: LocalWorkspace,
+    Kind.SPARK: _spark_folder,
+}
+"""What a task's workspace argument is made with."""
 
 
 def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_input: Mapping[str, Any]) -> Polled:

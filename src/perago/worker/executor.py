@@ -12,12 +12,17 @@ from collections.abc import Sequence
 from perago.attempt import cancellation, declared, spine
 from perago.attempt import port as attempt_port
 from perago.declare import loading, taskdef
+from perago.declare.signature import Kind
 from perago.declare.task import TaskDeclaration
 from perago.errors import LakeError, SetupError
 from perago.events import Event
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.model import Outcome, WorkspaceRef
+from perago.provision.progress import Progress
+from perago.spark import engine
+from perago.spark import options as spark_options
+from perago.spark import workspace as spark_workspace
 from perago.worker import channel, interruption, messages, surroundings
 from perago.worker import settings as worker_settings
 from perago.workspace import options
@@ -43,11 +48,15 @@ class Executor:
         )
         self._lake = _lake(settings)
         self._tasks: dict[str, TaskDeclaration] = {}
+        self._spark = engine.make(settings.spark, self._fetching)
 
     def introduce(self, modules: Sequence[str]) -> None:
         """Import the modules, say what they declare, and connect."""
         tasks = [loading.load(module) for module in modules]
         self._tasks = {task.name: task for task in tasks}
+        if any(task.kind is Kind.SPARK for task in tasks):
+            # Now, and not when somebody waits for the first attempt.
+            self._spark.start()
         self._line.send(messages.Declared(tuple(facts(task) for task in tasks)))
         # An outage now is no reason not to be there when it ends.
         with contextlib.suppress(LakeError):
@@ -83,7 +92,16 @@ class Executor:
 
     def _workspace(self, declaration: TaskDeclaration, ref: WorkspaceRef, run: messages.Run) -> attempt_port.AttemptWorkspace:
         prefix = declaration.workspace.prefix if declaration.workspace else "/"
+        if declaration.kind is Kind.SPARK:
+            access = self._settings.require_lakefs()
+            reached = spark_options.Access(access.url, access.access_key_id, access.secret_access_key)
+            around = spark_workspace.Surroundings(self._spark, reached, cancellation.cancelled, self._emit)
+            return spark_workspace.SparkBranch(self._lake, ref, prefix, around)
         return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
+
+    def _fetching(self, news: Progress) -> None:
+        if news.finished:
+            self._line.send(messages.Remark("info", f"fetched {news.step}"))
 
     def _emit(self, event: Event) -> None:
         self._line.send(messages.Happened(event))

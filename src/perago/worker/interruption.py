@@ -53,6 +53,10 @@ class InterruptibleTask:
             self.interruption.body_runs = False
         except Interrupted:
             raise _called_off() from None
+        except Exception:
+            # A job that was cancelled under the body fails in its own words.
+            refuse_cancelled()
+            raise
         finally:
             self.interruption.body_runs = False
         refuse_cancelled()

@@ -60,6 +60,7 @@ class Running:
         self.execution_id = execution_id
         self.lease = lease.start(polled.response_timeout_seconds, polled_at, facts.heartbeat_seconds)
         self.tally = tally.Tally(time.monotonic())
+        self.tidings = tally.Tidings()
         self.cancel_reason: str | None = None
         self.death: Death | None = None
         """How its executor died in it."""

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from perago.errors import RuntimeConfigError
+from perago.spark import options as spark_options
 from perago.worker import quantity
 
 PLACEHOLDER = "replace-me"
@@ -118,6 +119,9 @@ class Settings(BaseSettings):
     perago_workspace_gc_ttl: Annotated[Duration, AfterValidator(_positive)] = 86400.0
     perago_workspace_gc_interval: Annotated[Duration, AfterValidator(_positive)] = 3600.0
     perago_shutdown_force_kill_after: Duration | None = Field(default=None, ge=0)
+    perago_spark_master: str | None = None
+    perago_spark_remote: str | None = None
+    perago_spark_conf_file: Directory | None = None
 
     @classmethod
     def settings_customise_sources(
@@ -140,6 +144,8 @@ class Settings(BaseSettings):
         if (self.conductor_auth_key is None) != (self.conductor_auth_secret is None):
             absent = "CONDUCTOR_AUTH_KEY" if self.conductor_auth_key is None else "CONDUCTOR_AUTH_SECRET"
             raise ValueError(f"Conductor auth config is incomplete; missing {absent}")
+        if self.perago_spark_master is not None and self.perago_spark_remote is not None:
+            raise ValueError("PERAGO_SPARK_MASTER and PERAGO_SPARK_REMOTE exclude each other; set one of them")
         return self
 
     @property
@@ -154,6 +160,11 @@ class Settings(BaseSettings):
         if self.lakectl_server_endpoint_url is None or key is None or secret is None:
             return None
         return LakeAccess(self.lakectl_server_endpoint_url, key, secret)
+
+    @property
+    def spark(self) -> spark_options.Options:
+        scratch = self.perago_cache_root / "spark"
+        return spark_options.Options(scratch, self.perago_spark_master, self.perago_spark_remote, self.perago_spark_conf_file)
 
     def require_conductor(self, command: str) -> ConductorAccess:
         """`command` as a person types it, such as `perago start`."""
@@ -185,6 +196,7 @@ class Settings(BaseSettings):
             "PERAGO_WORKSPACE_GC_TTL": quantity.show_seconds(self.perago_workspace_gc_ttl),
             "PERAGO_WORKSPACE_GC_INTERVAL": quantity.show_seconds(self.perago_workspace_gc_interval),
             "PERAGO_SHUTDOWN_FORCE_KILL_AFTER": "(unset)" if force is None else quantity.show_seconds(force),
+            "PERAGO_SPARK_MASTER": self.perago_spark_remote or self.perago_spark_master or spark_options.LOCAL,
         }
 
 

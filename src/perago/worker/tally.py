@@ -6,6 +6,22 @@ from typing import Any
 
 from perago.events import Done, Event, Phase, Progress
 
+TELL_SECONDS = 15.0
+"""Between two lines about the progress of one body."""
+
+
+@dataclass(slots=True)
+class Tidings:
+    """Of a body that counts what it does, at a rate that logs can bear."""
+
+    told_at: float = float("-inf")
+
+    def are_due(self, event: Progress, now: float) -> bool:
+        if event.phase is not Phase.BODY or event.total_files is None or now - self.told_at < TELL_SECONDS:
+            return False
+        self.told_at = now
+        return True
+
 
 @dataclass(slots=True)
 class Tally:

@@ -1,0 +1,45 @@
+"""Options come in, the engine they ask for leaves: a driver on this machine or a Connect server, made when it is needed."""
+
+from collections.abc import Mapping
+
+from perago.provision.progress import Report, quiet
+from perago.spark import options, runtime
+from perago.spark.session import Engine, Session
+
+
+class LazyEngine:
+    """Implements `perago.spark.session.Engine`; a worker without Spark tasks never imports pyspark."""
+
+    def __init__(self, chosen: options.Options, report: Report) -> None:
+        self._options = chosen
+        self._report = report
+        self._made: Engine | None = None
+
+    def start(self) -> None:
+        self._engine().start()
+
+    def session(self, settings: Mapping[str, str]) -> Session:
+        return self._engine().session(settings)
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    def _engine(self) -> Engine:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _make(self) -> Engine:
+        if self._options.remote is not None:
+            from perago.spark import connect  # noqa: PLC0415  as the class says
+
+            return connect.Remote(self._options)
+        from perago.spark import driver  # noqa: PLC0415  as above
+
+        return driver.Driver(self._options, lambda: runtime.ensure(self._report))
+
+
+def make(chosen: options.Options, report: Report = quiet) -> Engine:
+    return LazyEngine(chosen, report)
