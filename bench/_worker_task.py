@@ -4,7 +4,7 @@ import os
 
 from pydantic import BaseModel
 
-from perago import task
+from perago import RetryPolicy, TaskControls, task
 
 
 class Params(BaseModel):
@@ -15,6 +15,10 @@ class Output(BaseModel):
     n: int
 
 
-@task(name=os.environ["BENCH_TASK"], owner_email="bench@example.com")
+@task(
+    name=os.environ["BENCH_TASK"],
+    owner_email="bench@example.com",
+    controls=TaskControls(retry=RetryPolicy(delay_seconds=0)),
+)
 def noop(params: Params) -> Output:
     return Output(n=params.n + 1)

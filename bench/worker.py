@@ -32,7 +32,7 @@ from perago.lake.http import Timeouts
 from perago.model import BranchName, Repository
 
 HERE = Path(__file__).parent
-PATIENCE = 120.0
+PATIENCE = 60.0
 SETTLING = 8.0
 PEERS = ("perago", "sdk", "bare")
 
@@ -165,7 +165,11 @@ def started(server: Server, stack: Endpoints, name: str, slots: int, folder: Pat
             command(name, slots, task_type, server.url), cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     peer = Peer(name, slots, task_type, process)
-    server.completed(server.start(task_type, given(0)))
+    try:
+        server.completed(server.start(task_type, given(0)))
+    except RuntimeError:
+        peer.close()
+        raise
     return peer
 
 

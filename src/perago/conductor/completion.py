@@ -77,24 +77,26 @@ def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded
     return True
 
 
-def deliver(
+def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     conductor: port.Conductor,
     attempt: Attempt,
     outcome: Outcome,
     *,
     deadline: float,
     request_timeout: float,
+    fenced: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Delivery:
-    """Fence, send and read until it is known, at the latest until `deadline` (by `clock`).
+    """Fence (unless `fenced` a moment ago), send and read until it is known, at the latest until `deadline` (by `clock`).
 
     `ConductorRejected` passes through: Conductor will never take this result as it is.
     """
     sent, trouble = 0, "the lease ended first"
     while deadline - clock() > SHORTEST_REQUEST:
         try:
-            verdict = judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
+            is_first = fenced and not sent
+            verdict = False if is_first else judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
         except ConductorNotFound:
             return Superseded("Conductor no longer has the task")
         except (ConductorUnavailable, ConductorUnknown) as error:

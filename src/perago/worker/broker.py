@@ -23,6 +23,8 @@ from perago.worker.slot import Slot
 
 RECENT = 20
 HARD_REPORT_SECONDS = 5.0
+UNDELIVERED = 3
+"""Results on their way to Conductor beyond one per slot."""
 
 
 class Broker:
@@ -64,7 +66,7 @@ class Broker:
 
     async def _room(self, polling: Polling) -> None:
         """Results that Conductor does not take yet pile up only so far: each holds a thread that leases may need."""
-        while len(self._undelivered) >= polling.slots and not polling.stopping.is_set():
+        while len(self._undelivered) >= polling.slots + UNDELIVERED and not polling.stopping.is_set():
             await asyncio.wait(self._undelivered, return_when=asyncio.FIRST_COMPLETED)
 
     def stop_hard(self, slots: list[Slot]) -> None:

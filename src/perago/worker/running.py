@@ -30,6 +30,8 @@ from perago.worker.process import Death
 WATCH_SECONDS = 5.0
 """Between two looks at whether the attempt is still wanted: this late a body learns of it."""
 AGAIN_SECONDS = 1.0
+FRESH_SECONDS = 0.5
+"""So young a reply of Conductor still says that the attempt is wanted; after that it is asked again before the report."""
 REQUEST_SECONDS = 2.0
 """What an extension or a fence takes at worst on a server that is well."""
 
@@ -65,6 +67,7 @@ class Running:
         self.death: Death | None = None
         """How its executor died in it."""
         self.tell: Callable[[messages.ToExecutor], None] = _nobody
+        self._confirmed_at = time.monotonic()
         self._desk = desk
         self._listener = listener
         self._turn = asyncio.Lock()
@@ -108,6 +111,7 @@ class Running:
         try:
             seen = await self._desk.call(self._desk.conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
             fence.assert_current_attempt_snapshot(self.attempt, seen, self.lease.left(time.monotonic()))
+            self._confirmed_at = time.monotonic()
             if not self._over.is_set() and time.monotonic() >= self.lease.extend_at:
                 await self._extend()
         except StaleAttemptError as error:
@@ -194,6 +198,7 @@ class Running:
             deadline=0.0,
             clock=lambda: time.monotonic() - min(until(), self.lease.deadline),
             request_timeout=max(REQUEST_SECONDS, self.facts.completion_seconds),
+            fenced=time.monotonic() - self._confirmed_at < FRESH_SECONDS,
         )
 
 
