@@ -23,12 +23,16 @@ class Output(BaseModel):
     name="shop.clean",
     owner_email="data@example.com",
     description="Parse the orders, quarantine the broken ones.",
-    workspace=WorkspaceSpec(prefix="/shop", pre=[require_glob("raw/orders/*.gz")], post=[require_glob("clean/orders/**/*.parquet")]),
+    workspace=WorkspaceSpec(
+        prefix="/shop", pre=[require_glob("raw/orders/*.gz")], post=[require_glob("clean/orders/**/*.parquet")]
+    ),
 )
 def clean(workspace: SparkWorkspace, params: Params) -> Output:
     judged = judge(workspace.spark.read.text(workspace.input("raw/orders")), params.first_day).cache()
     refused = judged.where("reason is not null")
-    accepted = judged.where("reason is null").select("order.*").dropDuplicates(["order_id"]).withColumn("day", f.to_date("ordered_at"))
+    accepted = (
+        judged.where("reason is null").select("order.*").dropDuplicates(["order_id"]).withColumn("day", f.to_date("ordered_at"))
+    )
     accepted.repartition(4, "day").write.mode("overwrite").partitionBy("day").parquet(workspace.output("clean/orders"))
     refused.select("line", "reason").coalesce(1).write.mode("overwrite").json(workspace.output("quarantine/orders"))
     output = Output(clean=judged.count() - refused.count(), quarantined=refused.count())

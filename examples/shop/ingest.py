@@ -10,6 +10,7 @@ ORDERS_PER_SCALE = 100_000
 CUSTOMERS_PER_SCALE = 10_000
 PRODUCTS = 500
 DAYS = 90
+FAULTY_ONE_IN = 50
 COUNTRIES = ["CN", "DE", "FR", "GB", "JP", "US"]
 CATEGORIES = ["books", "garden", "kitchen", "music", "sports", "toys"]
 
@@ -34,7 +35,9 @@ class Output(BaseModel):
 def ingest(workspace: SparkWorkspace, params: Params) -> Output:
     spark: SparkSession = workspace.spark
     orders, customers = int(ORDERS_PER_SCALE * params.scale), max(1, int(CUSTOMERS_PER_SCALE * params.scale))
-    order_lines(spark, orders, customers, params.seed).write.mode("overwrite").text(workspace.output("raw/orders"), compression="gzip")
+    order_lines(spark, orders, customers, params.seed).write.mode("overwrite").text(
+        workspace.output("raw/orders"), compression="gzip"
+    )
     people(spark, customers, params.seed).write.mode("overwrite").parquet(workspace.output("raw/customers"))
     goods(spark, params.seed).coalesce(1).write.mode("overwrite").parquet(workspace.output("raw/products"))
     return Output(orders=orders, customers=customers, products=PRODUCTS)
@@ -63,14 +66,13 @@ def order_lines(spark: SparkSession, orders: int, customers: int, seed: int) -> 
             f.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss").alias("ordered_at"),
         )
     )
-    kind = dice(seed, "fault", 200)
-    line = (
-        f.when(kind == 0, f.substring(good, 1, 30))  # cut off in the middle
-        .when(kind == 1, f.regexp_replace(good, r'"quantity":\d+', '"quantity":-1'))
-        .when(kind == 2, f.regexp_replace(good, r'"customer_id":\d+', '"customer_id":null'))
-        .when(kind == 3, f.regexp_replace(good, r'"ordered_at":"\d{4}', '"ordered_at":"1970'))
-        .otherwise(good)
-    )
+    faults = [
+        f.substring(good, 1, 30),
+        f.regexp_replace(good, r'"quantity":\d+', '"quantity":-1'),
+        f.regexp_replace(good, r'"customer_id":\d+', '"customer_id":null'),
+        f.regexp_replace(good, r'"ordered_at":"\d{4}', '"ordered_at":"1970'),
+    ]
+    line = f.coalesce(f.get(f.array(*faults), dice(seed, "fault", FAULTY_ONE_IN * len(faults))), good)
     return spark.range(orders).select(line.alias("value"))
 
 

@@ -51,12 +51,15 @@ def line_chart(rows: list[tuple[str, float]], width: int = 960, height: int = 26
     step = width / max(1, len(rows) - 1)
     points = [(index * step, height - value / top * height) for index, (_, value) in enumerate(rows)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    lines = "".join(f'<line x1="0" x2="{width}" y1="{height * k / 4:.0f}" y2="{height * k / 4:.0f}" stroke="{GRID}"/>' for k in range(5))
+    lines = "".join(
+        f'<line x1="0" x2="{width}" y1="{height * k / 4:.0f}" y2="{height * k / 4:.0f}" stroke="{GRID}"/>' for k in range(5)
+    )
     return (
         f'<svg viewBox="-4 -4 {width + 8} {height + 28}" role="img">{lines}'
         f'<polygon points="0,{height} {path} {width},{height}" fill="{BLUE}" opacity=".15"/>'
         f'<polyline points="{path}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
-        f'<text x="0" y="{height + 20}">{escape(rows[0][0])}</text><text x="{width}" y="{height + 20}" text-anchor="end">{escape(rows[-1][0])}</text></svg>'
+        f'<text x="0" y="{height + 20}">{escape(rows[0][0])}</text>'
+        f'<text x="{width}" y="{height + 20}" text-anchor="end">{escape(rows[-1][0])}</text></svg>'
     )
 
 

@@ -9,6 +9,7 @@ from perago import SparkWorkspace, WorkspaceSpec, forbid_glob, require_glob, tas
 
 class Params(BaseModel):
     big_spender: float = 5000.0
+    active_days: int = 30
 
 
 class Output(BaseModel):
@@ -32,7 +33,11 @@ def summarise(workspace: SparkWorkspace, params: Params) -> Output:
     sales = read(workspace.input("clean/orders")).join(read(workspace.input("raw/products")), "product_id")
     sales = sales.withColumn("value", f.col("quantity") * f.col("price")).cache()
     by_day = total(sales, "day")
-    segment = f.when(f.col("value") >= params.big_spender, "big spender").when(f.col("recency_days") <= 30, "active").otherwise("sleeping")  # noqa: PLR2004
+    segment = (
+        f.when(f.col("value") >= params.big_spender, "big spender")
+        .when(f.col("recency_days") <= params.active_days, "active")
+        .otherwise("sleeping")
+    )
     tables = {
         "by_day": by_day,
         "by_category": total(sales, "category"),
