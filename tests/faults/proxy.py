@@ -310,6 +310,11 @@ class FaultProxy:
         with self._lock:
             self._rules.append(Rule(re.compile(pattern), fault, times))
 
+    def heal(self) -> None:
+        """No request fails any more."""
+        with self._lock:
+            self._rules.clear()
+
     def requests(self, pattern: str = "") -> list[Seen]:
         return [seen for seen in self.seen if re.match(pattern, seen.line)]
 

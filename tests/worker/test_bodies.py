@@ -13,6 +13,7 @@ def test_what_a_body_prints_is_in_the_log_with_its_attempt(rig: Rig) -> None:
     workflow = rig.plain(do="print")
     assert rig.ended(workflow) == "COMPLETED"
     (task,) = rig.tasks(workflow)
+    worker.until("attempt")
     printed = {line["event"]: line for line in worker.lines() if "stream" in line}
     assert printed["a line on stdout ü"]["stream"] == "stdout"
     assert printed["a line on stderr"]["stream"] == "stderr"
@@ -44,6 +45,7 @@ def test_a_fork_that_comes_back_out_of_the_body_reports_nothing(rig: Rig) -> Non
     (task,) = rig.tasks(workflow)
     assert task["outputData"] == {"result": {"said": "parent"}}
     assert rig.ended(rig.plain()) == "COMPLETED"
+    worker.until("attempt", count=2)
     assert len(worker.said("attempt")) == 2
 
 

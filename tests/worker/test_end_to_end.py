@@ -77,6 +77,7 @@ def test_every_failure_arrives_with_its_status_and_a_reason_to_act_on(rig: Rig) 
     for what, (status, reason) in seen.items():
         assert status == expected[what][0], what
         assert re.search(expected[what][1], reason), (what, reason)
+    worker.until("attempt", count=len(workflows))
     assert len(worker.said("attempt")) == len(workflows)
 
 

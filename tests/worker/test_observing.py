@@ -130,6 +130,7 @@ def test_more_modules_than_slots_and_none_starves(rig: Rig) -> None:
     workflow = rig.real.start_workflow([rig.step(LOOK, "look", {}, rig.workspace(base))])
     assert rig.ended(workflow) == "COMPLETED"
     assert [rig.ended(one) for one in flood] == ["COMPLETED"] * 30
+    worker.until("attempt", count=31)
     order = [line["task_type"] for line in worker.said("attempt")]
     assert order.index(f"{rig.prefix}.look") < 25, order
     assert time.monotonic() - began < 60

@@ -17,7 +17,7 @@ def test_conductor_goes_away_and_comes_back(rig: Rig, how: str) -> None:
         workflow = rig.plain()
         asked = len(proxy.seen)
         eventually(lambda: len(proxy.seen) >= asked + 3)
-        proxy._rules.clear()
+        proxy.heal()
         assert rig.ended(workflow) == "COMPLETED"
         worker.until("Conductor answers again")
         assert len(worker.said("Conductor cannot be reached; trying again until it can")) == 1
@@ -33,7 +33,7 @@ def test_a_result_that_meets_an_outage_is_delivered_after_it(rig: Rig) -> None:
         proxy.on(".*", cut(), times=ALWAYS)
         gate.open()
         worker.until("Conductor cannot be reached; trying again until it can")
-        proxy._rules.clear()
+        proxy.heal()
         assert rig.ended(workflow) == "COMPLETED"
         (task,) = rig.tasks(workflow)
         assert task["outputData"]["workspace"]["ref"] == rig.head().id
@@ -59,7 +59,7 @@ def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(rig: Rig) -> Non
         assert rig.ended(rig.plain()) == "COMPLETED"
         asked = len(proxy.requests("GET /_health"))
         eventually(lambda: len(proxy.requests("GET /_health")) >= asked + 2)
-        proxy._rules.clear()
+        proxy.heal()
         assert rig.ended(workflow) == "COMPLETED"
         worker.until("lakeFS answers again")
         assert len(rig.tasks(workflow)) <= 3

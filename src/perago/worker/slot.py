@@ -22,6 +22,8 @@ INTERRUPTED_SECONDS = 5.0
 """For an interrupted body to end; then its executor is killed."""
 HARD_SECONDS = 1.0
 KEPT_LINES = 40
+TURNS = 3
+"""Of the loop, in which what the body printed last, and flushed before it finished, is read and still counts as the attempt's."""
 LONGEST_BACKOFF = 30.0
 
 
@@ -114,6 +116,8 @@ class Slot:
         await asyncio.wait({running.outcome, process.ended}, return_when=asyncio.FIRST_COMPLETED)
         if running.outcome.done():
             self._deaths_in_a_row = 0
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
             return running.outcome.result()
         running.death = process.ended.result()
         lost = died(running, running.death, self._last_lines)

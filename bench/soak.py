@@ -1,0 +1,230 @@
+"""Workflows under random kills and network faults for as long as asked; at the end the protocol's invariants are checked.
+
+    PYTHONPATH=. .venv/bin/python bench/soak.py [--minutes N] [--seed N] [--stack FILE] [--json FILE]
+
+Several chains of workspace tasks, each in a repository of its own and each step on the result of the one before, are run by two
+workers behind fault-injecting proxies. Meanwhile executors and supervisors are killed, requests are cut, delayed, answered with
+503, or acted upon with the reply lost. Afterwards: every accepted step is on the branch, in order, directly on its input, once;
+nothing else is; no staging branch, workspace or process is left. Exit code 1 otherwise. The seed repeats the faults, not their
+timing. Run from the project's root, which has to be on the Python path: `make soak` does that.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.conductor.arrange import Real
+from tests.faults.proxy import Fault, FaultProxy, answer, cut, delay, drop_reply
+from tests.worker.rig import GROW, Rig, Worker, eventually
+
+from perago.dev.stack import Endpoints, Stack
+from perago.model import CommitId, WorkflowId
+
+CHAINS = 4
+STEPS = 3
+WORKERS = 2
+FAULTS: dict[str, Fault] = {
+    "cut": cut(),
+    "reset": cut(reset=True),
+    "reply lost": drop_reply(),
+    "delay": delay(0.5),
+    "503": answer(503),
+}
+RESPONSE_SECONDS = "4"
+PATIENCE = 180.0
+
+
+@dataclass
+class Chain:
+    """One repository, and workflow after workflow on its branch."""
+
+    rig: Rig
+    base: CommitId
+    expected: list[str] = field(default_factory=list[str])
+    workflow: WorkflowId | None = None
+    line: int = 0
+    completed: int = 0
+    attempts: int = 0
+
+    def begin(self) -> None:
+        given: Any = self.rig.workspace(self.rig.head().id)
+        steps: list[dict[str, Any]] = []
+        for number in range(STEPS):
+            steps.append(self.rig.step(GROW, f"s{number}", {"line": str(self.line + number)}, given))
+            given = f"${{s{number}.output.workspace}}"
+        self.workflow = self.rig.real.start_workflow(steps)
+
+    def poke(self) -> bool:
+        """Ask Conductor to look at timeouts now; whether the workflow is over."""
+        if self.workflow is None:
+            return True
+        self.rig.real.call("PUT", f"/workflow/decide/{self.workflow}")
+        if self.rig.real.workflow_status(self.workflow) == "RUNNING":
+            return False
+        self._count(self.workflow)
+        self.workflow = None
+        return True
+
+    def _count(self, workflow: WorkflowId) -> None:
+        tasks = self.rig.tasks(workflow)
+        self.attempts += len(tasks)
+        done = [task for task in tasks if task["status"] == "COMPLETED"]
+        self.expected += [str(task["outputData"]["workspace"]["ref"]) for task in done]
+        self.completed += len(done)
+        self.line += len(done)
+        if len(done) < STEPS:
+            raise AssertionError(f"workflow {workflow} ended after {len(done)} steps: {[t['status'] for t in tasks]}")
+
+    def wrong(self) -> list[str]:
+        """What does not hold on this chain's branch."""
+        found: list[str] = []
+        history = [str(commit) for commit in reversed(self.rig.history(self.base)[:-1])]
+        if history != self.expected:
+            found.append(f"history is {history}, accepted was {self.expected}")
+        if self.rig.log_at(self.rig.head().id) != "".join(f"{number}\n" for number in range(self.line)):
+            found.append("the file does not hold each accepted line once, in order")
+        found += [f"staging branch left: {name}" for name in self.rig.staging_branches()]
+        return found
+
+
+@dataclass
+class Soak:
+    rig: Rig
+    chains: list[Chain]
+    conductor: FaultProxy
+    lakefs: FaultProxy
+    dice: random.Random
+    workers: list[Worker] = field(default_factory=list[Worker])
+    done: Counter[str] = field(default_factory=Counter[str])
+
+    def start_worker(self) -> Worker:
+        return self.rig.start(
+            GROW,
+            jobs=2,
+            CONDUCTOR_SERVER_URL=self.conductor.url,
+            LAKECTL_SERVER_ENDPOINT_URL=self.lakefs.url,
+            E2E_RESPONSE=RESPONSE_SECONDS,
+            E2E_RETRIES="10",
+        )
+
+    def trouble(self) -> None:
+        """One random misfortune."""
+        kind = self.dice.choices(["executor", "supervisor", "fault"], [3, 1, 12])[0]
+        if kind == "fault":
+            name, proxy = self.dice.choice(list(FAULTS)), self.dice.choice([self.conductor, self.lakefs])
+            proxy.on(".*", FAULTS[name])
+            self.done[f"fault: {name}"] += 1
+            return
+        at = self.dice.randrange(len(self.workers))
+        worker = self.workers[at]
+        if kind == "executor":
+            for executor in worker.executors()[:1]:
+                os.kill(executor, signal.SIGKILL)
+        else:
+            worker.kill()
+            # A worker cannot start without its servers, as it says.
+            self.conductor.heal()
+            self.lakefs.heal()
+            self.workers[at] = self.start_worker()
+        self.done[f"kill: {kind}"] += 1
+
+    def run(self, seconds: float) -> None:
+        self.workers = [self.start_worker() for _ in range(WORKERS)]
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for chain in self.chains:
+                if chain.poke():
+                    chain.begin()
+                    self.done["workflows"] += 1
+            self.trouble()
+            time.sleep(self.dice.uniform(0.05, 0.6))
+
+    def settle(self) -> None:
+        """No more trouble: everything that was begun comes to its end."""
+        self.conductor.heal()
+        self.lakefs.heal()
+        for chain in self.chains:
+            eventually(chain.poke, within=PATIENCE, what="the end of a workflow")
+        for worker in self.workers:
+            worker.stop(within=60)
+
+    def wrong(self) -> list[str]:
+        found = [text for chain in self.chains for text in chain.wrong()]
+        found += [f"process left: {pid}" for worker in self.rig.workers for pid in worker.survivors()]
+        return found + [f"workspace left: {name}" for name in self.rig.left_workspaces()]
+
+
+@contextmanager
+def arranged(stack: Endpoints, folder: Path, seed: int) -> Generator[Soak]:
+    with ExitStack() as things:
+        rig = things.enter_context(_closing(Rig(stack, folder, Real(stack.conductor_url))))
+        conductor = things.enter_context(FaultProxy(stack.conductor_url))
+        lakefs = things.enter_context(FaultProxy(stack.lakefs_url))
+        chains: list[Chain] = []
+        for number in range(CHAINS):
+            own = things.enter_context(_closing(Rig(stack, folder / f"chain-{number}", Real(stack.conductor_url), rig.prefix)))
+            chains.append(Chain(own, own.seed()))
+        yield Soak(rig, chains, conductor, lakefs, random.Random(seed))
+
+
+@contextmanager
+def _closing(rig: Rig) -> Generator[Rig]:
+    try:
+        yield rig
+    finally:
+        rig.close()
+
+
+def measure(stack: Endpoints, minutes: float, seed: int) -> tuple[dict[str, Any], list[str]]:
+    with tempfile.TemporaryDirectory(prefix="perago-soak-") as name, arranged(stack, Path(name), seed) as soak:
+        soak.run(minutes * 60)
+        soak.settle()
+        wrong = soak.wrong()
+        steps = sum(chain.completed for chain in soak.chains)
+        attempts = sum(chain.attempts for chain in soak.chains)
+        figures = {
+            "seed": seed,
+            "minutes": minutes,
+            "steps accepted": steps,
+            "attempts": attempts,
+            **dict(sorted(soak.done.items())),
+        }
+        return figures, wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    if options.stack is not None:
+        figures, wrong = measure(Endpoints.from_json(options.stack.read_text()), options.minutes, options.seed)
+    else:
+        with Stack() as stack:
+            figures, wrong = measure(stack.endpoints, options.minutes, options.seed)
+    for name, value in figures.items():
+        print(f"{name:16} {value}")
+    for text in wrong:
+        print(f"WRONG {text}")
+    print("all invariants hold" if not wrong else f"{len(wrong)} violations")
+    if options.json is not None:
+        options.json.write_text(json.dumps({**figures, "wrong": wrong}, indent=2))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
