@@ -1,7 +1,6 @@
 """Which schedules are run: at random by seed, all with few deviations from the plain one, and a failing one made short."""
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -59,7 +58,7 @@ def run(worlds: Worlds, chooser: Chooser, name: str = "") -> Run:
 
 
 class Random:
-    """By seed. Some schedules switch often and some seldom, some break much and some nothing."""
+    """By seed. Some schedules switch often and some seldom, some break much and some nothing; some only overtake."""
 
     def __init__(self, seed: int) -> None:
         self._dice = dice = random.Random(seed)
@@ -67,7 +66,9 @@ class Random:
         self._switch = dice.choice((0.01, 0.03, 0.1, 0.5))
         self._fault = dice.choice((0.0, 0.01, 0.04))
         self._whim = dice.choice((0.01, 0.03, 0.1))
-        self._bodies = dice.choice(((1, 0, 0, 0), (2, 1, 0, 0), (2, 2, 1, 1)))
+        self._only_overtakes = dice.random() < 0.3
+        self._overtake = dice.choice((0.1, 0.2, 0.3))
+        self._bodies = dice.choice(((1, 0, 0, 0, 0, 0), (2, 1, 0, 0, 0, 0), (2, 2, 1, 1, 1, 1)))
 
     def choose(self, world: World) -> Move | None:
         dice = self._dice
@@ -79,10 +80,16 @@ class Random:
         actors = world.hub.can_move()
         if not actors:
             return next(iter(hand_outs or _given_up(world)), None)
+        if self._only_overtakes:
+            return self._overtaking(world)
         heat = HOT if world.hub.verb_of(actors[0][0]) in _HOT else PLAIN
         if dice.random() < self._whim * heat and (whims := world.whims()):
             return GIVE_UP if GIVE_UP in whims and dice.random() < 0.5 else dice.choice(whims)
         return self._of(actors, heat)
+
+    def _overtaking(self, world: World) -> Move:
+        plain, *others = overtaking(world)
+        return self._dice.choice(others) if others and self._dice.random() < self._overtake else plain
 
     def _of(self, actors: list[tuple[str, tuple[How, ...]]], heat: int) -> Move:
         dice = self._dice
@@ -167,40 +174,55 @@ class Deviating:
 
 def systematic(worlds: Worlds, family: Family, depth: int) -> Iterator[Run]:
     """All with at most `depth` deviations, those with fewer first."""
-    waiting: deque[Deviations] = deque([()])
-    while waiting:
-        deviations = waiting.popleft()
-        chooser = Deviating(family, deviations)
-        yield run(worlds, chooser, f"--schedule {family.label(deviations)}")
-        if len(deviations) < depth:
-            first = deviations[-1][0] + 1 if deviations else 0
-            for step in range(first, len(chooser.widths)):
-                waiting.extend((*deviations, (step, choice)) for choice in range(1, chooser.widths[step]))
+    for number in range(depth + 1):
+        yield from _deviating(worlds, family, (), number)
 
 
-NO_OP = (CONDUCTOR, HAND_OUT + "changes nothing")
+def _deviating(worlds: Worlds, family: Family, deviations: Deviations, more: int) -> Iterator[Run]:
+    """All that deviate like this and in so many later places. What can be done there is known only once it was run that far."""
+    chooser = Deviating(family, deviations)
+    done = run(worlds, chooser, f"--schedule {family.label(deviations)}")
+    if not more:
+        yield done
+        return
+    first = deviations[-1][0] + 1 if deviations else 0
+    for step in range(first, len(chooser.widths)):
+        for choice in range(1, chooser.widths[step]):
+            yield from _deviating(worlds, family, (*deviations, (step, choice)), more - 1)
+
+
+def _handed_out(body: str) -> Move:
+    return CONDUCTOR, HAND_OUT + body
+
+
 OPENINGS: dict[str, tuple[Move, ...]] = {
     "merge": (),
     "replacement": (ABANDON,),
-    "no-op": (NO_OP,),
-    "no-op-relocation": (ABANDON, NO_OP),
+    "no-op": (_handed_out("changes nothing"),),
+    "no-op-relocation": (ABANDON, _handed_out("changes nothing")),
+}
+MORE_OPENINGS: dict[str, tuple[Move, ...]] = {
+    **OPENINGS,
+    "deletion": (_handed_out("deletes"),),
+    "on-its-branch": (_handed_out("adds on its branch"),),
 }
 OVERTAKING = tuple(Family(f"overtaking/{name}", 1, opening, overtaking) for name, opening in OPENINGS.items())
-ANYTHING = tuple(Family(f"anything/{name}", 2, opening, anything) for name, opening in OPENINGS.items())
+LATER = tuple(Family(f"later/{name}", 2, opening, overtaking) for name, opening in OPENINGS.items())
+ANYTHING = tuple(Family(f"anything/{name}", 2, opening, anything) for name, opening in MORE_OPENINGS.items())
+FAMILIES = OVERTAKING + LATER + ANYTHING
 
 
 def labelled(worlds: Worlds, label: str) -> Run:
     """The systematic schedule of that label again."""
     kind, opening, *deviations = label.split("/")
-    family = next(family for family in OVERTAKING + ANYTHING if family.name == f"{kind}/{opening}")
+    family = next(family for family in FAMILIES if family.name == f"{kind}/{opening}")
     steps = ((int(step), int(choice)) for step, choice in (deviation.split(".") for deviation in deviations))
     return run(worlds, Deviating(family, tuple(steps)), f"--schedule {label}")
 
 
-def mixed(worlds: Worlds, seeds: Iterable[int], depth: int) -> Iterator[Run]:
-    """Random ones and all families of schedules in turn, until the last of them has no more."""
-    sources = [at_random(worlds, seeds)]
-    sources += [systematic(worlds, family, depth) for family in OVERTAKING + ANYTHING]
+def mixed(worlds: Worlds, seeds: Iterable[int], families: Iterable[Family], depth: int) -> Iterator[Run]:
+    """Random ones and families of schedules in turn, until the last of them has no more."""
+    sources = [at_random(worlds, seeds), *(systematic(worlds, family, depth) for family in families)]
     while sources:
         for source in list(sources):
             if (done := next(source, None)) is None:

@@ -78,7 +78,7 @@ class Handleless(ByCommit):
 
     def _pinned(self, repository: Repository, branch: BranchName) -> BranchName:
         made = self.lake._repositories[repository].commits[self._staged[branch]]
-        is_own = made.metadata.get("perago.execution", "nobody") in branch
+        is_own = f"-exec-{made.metadata.get('perago.execution')}_" in branch
         return branch if is_own else super()._pinned(repository, branch)
 
 

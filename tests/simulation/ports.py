@@ -103,3 +103,18 @@ class NetWorkspace(DictWorkspace):
             self._lake.delete_objects(self._source.repository, branch, gone)
         for path, data in change.uploads.items():
             self._net.upload(self._source.repository, branch, ObjectPath(self._prefix + path), data)
+
+
+class BranchWorkspace(NetWorkspace):
+    """One whose body writes to the staging branch itself, as Spark does: all is there when it has returned."""
+
+    needs_branch_before_body = True
+
+    def attach(self, branch: BranchName) -> None:
+        self._branch = branch
+
+    def settle(self) -> None:
+        super().fill(self._branch)
+
+    def fill(self, branch: BranchName) -> None:
+        assert branch == self._branch

@@ -45,7 +45,7 @@ def _runs(worlds: explore.Worlds, options: argparse.Namespace) -> Iterator[explo
         return iter([explore.labelled(worlds, options.schedule)])
     first = secrets.randbelow(10**9) if options.first_seed is None else options.first_seed
     _say(f"random schedules from seed {first} on, and all with few deviations, in turn")
-    runs = explore.mixed(worlds, count(first), depth=4)
+    runs = explore.mixed(worlds, count(first), explore.FAMILIES, depth=4)
     return islice(runs, options.schedules) if options.schedules else _until(runs, time.monotonic() + 60 * options.minutes)
 
 
