@@ -1,0 +1,117 @@
+"""Small parts of the worker on their own: messages, deaths, backoff, the guardian, slots of the fake."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+from tests.worker.rig import alive, eventually
+
+from perago.conductor.port import Polled
+from perago.errors import TaskStatus
+from perago.events import Done, Phase, Progress
+from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
+from perago.worker import messages, slot, tally
+from perago.worker.guardian import Guardian
+from perago.worker.process import Death
+
+ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
+SEEN = Snapshot(WorkflowId("w"), TaskId("t"), 2, "IN_PROGRESS", WorkerId("n"), 17, 1, "RUNNING", {"a": [1, None]})
+FACTS = messages.TaskFacts("module", "type", True, {"name": "type", "inputKeys": ["params"]}, 60.0, 15.0, 30.0, ("careful",))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        messages.Run(Polled(ATTEMPT, {"params": {"ü": [1.5, None, {"x": True}]}}, 60.0, 0.0), ExecutionId("e"), 12.5),
+        messages.Answer(1, SEEN),
+        messages.Answer(2, error="ConductorNotFound", message="gone"),
+        messages.LeaseMoved(9.25),
+        messages.Cancel(ExecutionId("e"), "why"),
+    ],
+)
+def test_what_the_supervisor_says_arrives_as_it_was(message: messages.ToExecutor) -> None:
+    data = messages.for_executor(message)
+    assert messages.length(data[:4]) == len(data) - 4
+    assert messages.read_by_executor(data[4:]) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        messages.Declared((FACTS,)),
+        messages.Refused("no"),
+        messages.Ready(),
+        messages.Fence(3),
+        messages.Happened(Done(Phase.BODY, "body", 0.5, error="x")),
+        messages.Happened(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
+        messages.Remark("warning", "text"),
+        messages.Finished(ExecutionId("e"), Outcome(TaskStatus.COMPLETED, {"result": {"n": 2**70}}, None, ("a", "b"))),
+        messages.Finished(ExecutionId("e"), Outcome(TaskStatus.FAILED, None, "why")),
+    ],
+)
+def test_what_the_executor_says_arrives_as_it_was(message: messages.ToSupervisor) -> None:
+    assert messages.read_by_supervisor(messages.for_supervisor(message)[4:]) == message
+
+
+def test_a_channel_out_of_step_is_noticed() -> None:
+    with pytest.raises(ValueError, match="out of step"):
+        messages.length(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, "exited with code 0"), (3, "exited with code 3"), (-9, "was killed by SIGKILL (9)"), (-77, "was killed by signal 77")],
+)
+def test_deaths_in_words(code: int, words: str) -> None:
+    assert str(Death(code)) == words
+
+
+def test_the_first_restart_is_at_once_and_the_pauses_are_bounded() -> None:
+    assert [slot.backoff(deaths) for deaths in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
+    assert slot.backoff(1000) == slot.LONGEST_BACKOFF
+
+
+def test_a_tally_sums_up_its_events() -> None:
+    told = tally.Tally(began=100.0)
+    told.add(Progress(Phase.DOWNLOAD, files=5, bytes=50, total_files=10))
+    assert (told.phase, told.shown_progress()) == (Phase.DOWNLOAD, "5 of 10 files, 50 bytes")
+    told.add(Done(Phase.DOWNLOAD, "download", 1.5, files=10, bytes=100, requests=11))
+    told.add(Done(Phase.FENCE, "attempt fence", 0.25))
+    told.add(Done(Phase.FENCE, "attempt fence", 0.25))
+    assert told.shown_progress() == ""
+    assert told.summary(now=103.0) == {
+        "seconds": 3.0,
+        "phases": {"download": 1.5, "fence": 0.5},
+        "files": 10,
+        "bytes": 100,
+        "requests": 11,
+    }
+
+
+def test_the_guardian_kills_the_groups_it_still_has_and_no_other() -> None:
+    guardian = Guardian()
+    sleepers = [subprocess.Popen(["/bin/sleep", "600"], start_new_session=True) for _ in range(3)]
+    try:
+        for sleeper in sleepers:
+            guardian.watch(sleeper.pid)
+        guardian.forget(sleepers[1].pid)
+        guardian.close()
+        eventually(lambda: sleepers[0].poll() is not None and sleepers[2].poll() is not None, within=5)
+        assert sleepers[0].returncode == -signal.SIGKILL
+        assert sleepers[1].poll() is None
+    finally:
+        for sleeper in sleepers:
+            if sleeper.poll() is None:
+                os.kill(sleeper.pid, signal.SIGKILL)
+            sleeper.wait()
+    assert not alive(guardian.pid)
+
+
+def test_a_guardian_that_was_killed_disturbs_nobody() -> None:
+    guardian = Guardian()
+    os.kill(guardian.pid, signal.SIGKILL)
+    eventually(lambda: not alive(guardian.pid), within=5)
+    guardian.watch(1)
+    guardian.forget(1)
+    guardian.close()
