@@ -1,0 +1,36 @@
+"""Objects that were uploaded in parts: whether a file's bytes are those that such an object's checksum announces.
+
+Object stores then give the MD5 of the parts' MD5s and their number; lakeFS drops the number, so that it looks like any MD5.
+"""
+
+import hashlib
+from pathlib import Path
+
+MIB = 1 << 20
+SMALLEST = 5 * MIB
+"""Of all parts but the last."""
+_USUAL = tuple(size * MIB for size in (64, 8, 5, 16, 32, 128, 10, 15, 20, 25, 50, 100, 256, 512))
+"""What S3A, boto3, rclone, s3cmd and the like cut an object into; each costs one more look at the bytes."""
+_BUFFER = 1 << 20
+
+
+def match(path: Path, size: int, whole_md5: str, announced: str) -> bool:
+    if _of([bytes.fromhex(whole_md5)]) == announced:
+        return True
+    return any(_of(_digests(path, part)) == announced for part in _USUAL if SMALLEST <= part < size)
+
+
+def _of(digests: list[bytes]) -> str:
+    return hashlib.md5(b"".join(digests), usedforsecurity=False).hexdigest()
+
+
+def _digests(path: Path, part: int) -> list[bytes]:
+    found: list[bytes] = []
+    with path.open("rb") as file:
+        while block := file.read(min(part, _BUFFER)):
+            md5, left = hashlib.md5(block, usedforsecurity=False), part - len(block)
+            while left and (block := file.read(min(left, _BUFFER))):
+                md5.update(block)
+                left -= len(block)
+            found.append(md5.digest())
+    return found
