@@ -46,6 +46,21 @@ model: $(READY) ## check the publication protocol with TLC; DEPTH=1 looks furthe
 simulate: $(READY) ## attempts against each other under every kind of bad luck; MINUTES=5 or SCHEDULES=100000, ARGS='--seed 7' replays
 	@$(BIN)/python -m tests.simulation.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(ARGS)
 
+.PHONY: docs
+docs: $(READY) ## the manual as a static site in site/; warnings and broken links are errors
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --doctree-dir site/.doctrees docs site
+	@echo "open site/index.html"
+
+.PHONY: soak
+soak: $(READY) ## workers under random kills and network faults, then the protocol's invariants; MINUTES=10, ARGS='--seed 7'
+	@PYTHONPATH=. $(BIN)/python bench/soak.py --minutes $(or $(MINUTES),10) $(ARGS)
+
+.PHONY: bench
+bench: $(READY) ## every benchmark with its targets, on servers of its own; QUICK=1 takes minutes instead of hours
+	@failed=0; for script in workspace fence worker spark; do \
+	  PYTHONPATH=. $(BIN)/python bench/$$script.py $(if $(QUICK),--quick) || failed=1; \
+	done; exit $$failed
+
 .PHONY: lint
 lint: $(READY) ## formatting, lints, types, import direction
 	$(BIN)/ruff format --check

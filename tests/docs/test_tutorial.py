@@ -1,0 +1,137 @@
+"""The tutorial, word by word: its files are written, its commands typed, and what they say is what the page shows."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.docs import pages
+
+from perago.cli import devstack
+from perago.dev.stack import Endpoints
+
+SETTINGS = ("CONDUCTOR_", "LAKECTL_", "PERAGO_")
+PROGRAMS = Path(sys.executable).parent
+
+
+class Reader:
+    """Somebody who follows the pages in one directory. `instead` are names that must not collide on shared servers."""
+
+    def __init__(self, home: Path, instead: Mapping[str, str]) -> None:
+        self.here = home
+        self._instead = instead
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
+        places = {f"PERAGO_{name}_ROOT": str(home / "perago" / name.lower()) for name in ("WORKSPACE", "LOG", "CACHE")}
+        if fetched := os.environ.get("PERAGO_CACHE_DIR"):
+            places["PERAGO_CACHE_DIR"] = fetched
+        self.environment = {**kept, **places, "PATH": f"{PROGRAMS}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def renamed(self, text: str) -> str:
+        for name, other in self._instead.items():
+            text = text.replace(name, other)
+        return text
+
+    def follow(self, page: str, terminal: Callable[["Reader", pages.Block], None]) -> None:
+        for block in pages.blocks(pages.DOCS / "tutorial" / page):
+            if block.file:
+                target = self.here / block.file
+                target.parent.mkdir(exist_ok=True)
+                target.write_text(self.renamed(block.text))
+            elif block.terminal:
+                terminal(self, block)
+            elif block.language == "console":
+                for command in pages.commands(block):
+                    self.type(command)
+
+    def type(self, command: pages.Command) -> None:
+        if command.line.startswith("cd "):
+            self.here /= command.line.removeprefix("cd ")
+            self._rename_project()
+            return
+        done = subprocess.run(
+            ["bash", "-c", self.renamed(command.line)],
+            cwd=self.here,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        shown = tuple(map(self.renamed, command.shown))
+        if not re.fullmatch(pages.as_pattern(shown), done.stdout):
+            pytest.fail(f"$ {command.line}\nthe page shows\n{chr(10).join(shown)}\nand it says\n{done.stdout}")
+
+    def _rename_project(self) -> None:
+        """`perago init` writes the names that the pages use."""
+        for file in [*self.here.glob("*.py"), *self.here.glob("tests/*.py")]:
+            file.write_text(self.renamed(file.read_text()))
+
+
+def no_terminal(_reader: Reader, block: pages.Block) -> None:
+    pytest.fail(f"nobody starts the terminal {block.terminal!r}")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "empty"
+    made.mkdir()
+    return made
+
+
+def test_the_first_two_pages_need_no_server(home: Path) -> None:
+    reader = Reader(home, {})
+    reader.follow("first-task.md", no_terminal)
+    reader.follow("own-task.md", no_terminal)
+
+
+@pytest.mark.timeout(400)
+def test_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
+    name = fresh_name()
+    tasks = {"sales.summarize": f"{name}.summarize", "events.count": f"{name}.count"}
+    reader = Reader(home, {**tasks, "sales-summarize": f"{name}-summarize"})
+    reader.type(pages.Command("perago init sales", ("…",)))
+    reader.type(pages.Command("cd sales", ()))
+    with workers() as start:
+
+        def terminal(who: Reader, block: pages.Block) -> None:
+            if block.terminal == "servers":
+                devstack.write_env_file(who.here / ".env", stack)
+            else:
+                start(who, block)
+
+        reader.follow("real-servers.md", terminal)
+        reader.follow("spark.md", terminal)
+
+
+@contextmanager
+def workers() -> Generator[Callable[[Reader, pages.Block], None]]:
+    """Starts what a terminal's block says and waits for the line that it shows; stops all of it in the end."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(reader: Reader, block: pages.Block) -> None:
+        command = next(pages.commands(block))
+        said = reader.here / f"{block.terminal}.out"
+        with said.open("wb") as out:
+            line = ["bash", "-c", f"exec {reader.renamed(command.line)}"]
+            running.append(subprocess.Popen(line, cwd=reader.here, env=reader.environment, stdout=out, stderr=out))
+        wanted = command.shown[-1].strip("… ")
+        deadline = time.monotonic() + 150
+        while wanted not in said.read_text():
+            assert running[-1].poll() is None, said.read_text()
+            assert time.monotonic() < deadline, said.read_text()
+            time.sleep(0.05)
+
+    try:
+        yield start
+    finally:
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        assert [process.wait(timeout=60) for process in running] == [0] * len(running)
