@@ -21,6 +21,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 add_module_names = False
+default_role = "code"  # docstrings write code in single backticks
 python_use_unqualified_type_names = True
 toc_object_entries = False
 
@@ -31,6 +32,7 @@ html_css_files = ["perago.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_show_copyright = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#2b59c3", "color-brand-content": "#2b59c3"},
     "dark_css_variables": {"color-brand-primary": "#8fb4ff", "color-brand-content": "#8fb4ff"},

@@ -92,6 +92,26 @@ def test_the_first_two_pages_need_no_server(home: Path) -> None:
     reader.follow("own-task.md", no_terminal)
 
 
+def test_the_first_task_of_the_readme_does_what_it_shows(home: Path) -> None:
+    reader = Reader(home, {})
+    (home / "notes").mkdir()
+    (home / "notes" / "monday.txt").write_text("tea is hot\nice is cold\nhot tea again\n")
+    module, transcript = [block for block in pages.blocks(pages.ROOT / "README.md") if block.language in {"python", "console"}][
+        :2
+    ]
+    (home / "find_notes.py").write_text(module.text)
+    shown = pages.Block(transcript.language, re.sub(r"\d+\.\d+ s$", "… s", transcript.text, flags=re.MULTILINE))
+    for command in pages.commands(shown):
+        reader.type(command)
+
+
+def test_both_readmes_have_the_same_code_and_the_same_links() -> None:
+    english, chinese = pages.ROOT / "README.md", pages.ROOT / "README.zh-CN.md"
+    ours, theirs = ([block.text for block in pages.blocks(page) if block.language != "sh"] for page in (english, chinese))
+    assert ours == theirs
+    assert set(pages.links(english)) - {"README.zh-CN.md"} == set(pages.links(chinese)) - {"README.md"}
+
+
 @pytest.mark.timeout(400)
 def test_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
