@@ -67,7 +67,9 @@ def test_a_task_that_is_not_registered(rig: Rig) -> None:
 
 
 def test_a_module_that_does_not_exist(rig: Rig) -> None:
-    assert "no module 'tests.worker.tasks.nothing'" in refused(rig, "tests.worker.tasks.nothing")
+    line = refused(rig, "tests.worker.tasks.nothing")
+    assert "no module 'tests.worker.tasks.nothing'" in line
+    assert line.endswith(" [PG-110]")
 
 
 def test_a_module_that_ends_its_process(rig: Rig) -> None:

@@ -62,12 +62,13 @@ def test_the_second_signal_calls_off_what_runs_and_says_so(rig: Rig) -> None:
 
 def test_the_bound_stops_a_body_that_listens_to_nothing(rig: Rig) -> None:
     worker = rig.start(PLAIN, E2E_RETRIES="0", PERAGO_SHUTDOWN_FORCE_KILL_AFTER="1s")
-    workflow = rig.plain(do="stubborn", seconds=60)
-    eventually(lambda: rig.tasks(workflow)[0]["status"] == "IN_PROGRESS")
+    begun = rig.folder / "begun"
+    workflow = rig.plain(do="stubborn", seconds=60, text=str(begun))
+    eventually(begun.exists)
     began = time.monotonic()
     worker.signal(signal.SIGTERM)
     assert worker.process.wait(15) == 3
-    assert 1.0 <= time.monotonic() - began < 8
+    assert 1.0 <= time.monotonic() - began < 12
     (task,) = rig.tasks(workflow)
     assert "SIGKILL" in task["reasonForIncompletion"]
     assert "the worker was stopped" in task["reasonForIncompletion"]

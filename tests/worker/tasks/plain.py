@@ -113,6 +113,8 @@ def wait_until_cancelled(params: Params) -> None:
 
 def be_stubborn(params: Params) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if params.text:
+        Path(params.text).touch()
     deadline = time.monotonic() + params.seconds
     while time.monotonic() < deadline:
         time.sleep(0.05)
