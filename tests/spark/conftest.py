@@ -8,10 +8,37 @@ from tests.attempt.bed import Server
 from tests.spark.kit import Desk
 
 from perago.dev.stack import Endpoints
+from perago.provision import maven
+from perago.provision.cache import Cache, default_root
+from perago.provision.cancel import Cancel
+from perago.provision.progress import quiet
 from perago.spark import options, runtime
 from perago.spark.driver import Driver
 
+HERE = Path(__file__).parent
+DELTA = {
+    "io.delta:delta-spark_4.2_2.13:4.4.0": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
+    "io.delta:delta-storage:4.4.0": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
+}
 SMALL = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+WITH_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever comes first waits for a JVM, on a machine that may be busy."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(400))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetched before the first test, because that may take longer than a test may."""
+    if not session.config.option.collectonly and any("needed" in getattr(item, "fixturenames", ()) for item in session.items):
+        runtime.ensure()
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +49,9 @@ def needed() -> runtime.Runtime:
 @pytest.fixture(scope="session")
 def driver(needed: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     scratch: Path = tmp_path_factory.mktemp("spark")
-    made = Driver(options.Options(scratch, properties=SMALL), lambda: needed)
+    cache = Cache(default_root(), Cancel(), quiet)
+    jars = ",".join(str(maven.jar(cache, coordinates, sha256)) for coordinates, sha256 in DELTA.items())
+    made = Driver(options.Options(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: needed)
     yield made
     made.close()
     assert list(scratch.iterdir()) == []

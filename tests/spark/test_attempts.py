@@ -1,6 +1,7 @@
 """Spark tasks walk the same spine: what they publish, refuse, and leave behind."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -251,3 +252,14 @@ def test_progress_tells_of_tasks(desk: Desk) -> None:
     assert all(event.total_files == 8 and event.phase is events.Phase.BODY for event in told)
     assert [event.files for event in told] == sorted(event.files for event in told)
     assert "of 8 tasks" in told[0].note
+
+
+def test_what_spark_wrote_is_downloaded_and_checked_by_a_local_task(desk: Desk, tmp_path: Path) -> None:
+    """The committers upload in parts, and lakeFS's checksum of such an object is no MD5 of its bytes."""
+    desk.csv("raw/rows.csv")
+    assert completed(desk.run(double))
+    head = desk.head().id
+    found = list(desk.bed.lake.objects(desk.bed.repository, head, "in/out/").objects)
+    for number, info in enumerate(found):
+        desk.bed.lake.read(desk.bed.repository, head, info, tmp_path / str(number))
+    assert [path.stat().st_size for path in sorted(tmp_path.iterdir())] == [info.size for info in found]

@@ -1,93 +1,229 @@
-"""The stack at work: a commit, a branch, a merge and a relocation in lakeFS, a workflow in Conductor; a short table comes out."""
+"""A Spark pipeline on real servers: options in; the branch's history, the steps with their times, and a report out.
 
-import json
+In the middle the worker dies between publishing and reporting. Its publication is abandoned; the retry takes its place.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import urllib3
-from rich.table import Table
+from perago.cli import console, demo_pipeline, demo_screen, devstack, progress
+from perago.cli.demo_toll import Toll
+from perago.dev.stack import Endpoints, Stack
+from perago.errors import SetupError
+from perago.lake.client import LakeFS
+from perago.lake.http import Timeouts
+from perago.model import BranchName, Commit, CommitId, Repository
+from perago.provision import process
+from perago.spark import runtime
+from perago.worker import status as worker_status
 
-from perago.cli import console, devstack
-from perago.dev.stack import Endpoints
-from perago.errors import DevStackError
+REPOSITORY = Repository("shop")
+MAIN = BranchName("main")
+VICTIM = "features"
+"""The step whose first worker dies."""
+_LOOK_SECONDS = 0.5
+_SEED = "A web shop: raw orders, what is made of them, and a report.\n"
+_PAGE = "shop/report/index.html"
 
-_REPOSITORY = "demo"
-_WORKFLOW = "perago_demo"
-_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
-_COMPLETION_SECONDS = 30.0
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    scale: float
+    keep: bool
+    report: Path
 
 
-def run() -> None:
-    """Starts the servers, walks through both, prints what happened."""
-    table = Table("server", "what", "result", title="Perago demo")
+def run(wanted: Wanted) -> None:
+    with progress.shown() as report:
+        runtime.ensure(report)
     with devstack.running(devstack.Options()) as stack:
-        for row in [*_walk_lakefs(stack.endpoints), *_walk_conductor(stack.endpoints)]:
-            table.add_row(*row)
-    console.stdout().print(table)
+        lake = LakeFS(stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=Timeouts(connect=5, request=30))
+        with contextlib.closing(lake):
+            Demonstration(stack, lake, wanted).run()
+        if wanted.keep:
+            console.stdout().print(f"The servers run until Ctrl-C. lakeFS: {stack.lakefs_url}, its keys are in {_keys(stack)}")
+            stack.watch()
 
 
-def _walk_lakefs(endpoints: Endpoints) -> Generator[tuple[str, str, str]]:
-    api = _Api(f"{endpoints.lakefs_url}/api/v1", f"{endpoints.access_key_id}:{endpoints.secret_access_key}")
-    repository = f"/repositories/{_REPOSITORY}"
-    api.call("POST", "/repositories", {"name": _REPOSITORY, "storage_namespace": f"local://{_REPOSITORY}"})
-    yield "lakeFS", "create repository", _REPOSITORY
+class Demonstration:
+    def __init__(self, stack: Stack, lake: LakeFS, wanted: Wanted) -> None:
+        self._stack = stack
+        self._lake = lake
+        self._wanted = wanted
+        self._conductor = demo_pipeline.Api(stack.conductor_url)
+        self._abandoned: Commit | None = None
 
-    first = _commit(api, "main", "hello.txt", "hello")
-    yield "lakeFS", "commit on main", first[:12]
-    api.call("POST", f"{repository}/branches", {"name": "work", "source": "main"})
-    yield "lakeFS", "branch work from main", first[:12]
-    staged = _commit(api, "work", "world.txt", "world")
-    yield "lakeFS", "commit on work", staged[:12]
+    def run(self) -> None:
+        seed = self._seed()
+        with self._toll() as toll, self._worker(toll) as worker, demo_screen.board() as board:
+            workspace = {"repository": REPOSITORY, "branch": MAIN, "ref_type": "commit", "ref": seed}
+            worker.start()
+            worker.require_started(self._stack.wait)
+            workflow_id = demo_pipeline.start(self._conductor, workspace, self._wanted.scale)
+            ended = self._follow(workflow_id, toll, worker, board)
+        self._finish(ended, seed)
 
-    merged = api.call("POST", f"{repository}/refs/work/merge/main", {"message": "merge", "squash_merge": True})["reference"]
-    yield "lakeFS", "merge work into main", merged[:12]
-    api.call("PUT", f"{repository}/branches/main/hard_reset?ref=work")
-    head = api.call("GET", f"{repository}/branches/main")["commit_id"]
-    if head != staged:
-        raise DevStackError(f"lakeFS relocated main to {head} instead of {staged}")
-    yield "lakeFS", "relocate main to work", head[:12]
+    # the way
+
+    def _seed(self) -> CommitId:
+        endpoints = self._stack.endpoints
+        api = demo_pipeline.Api(f"{endpoints.lakefs_url}/api/v1", f"{endpoints.access_key_id}:{endpoints.secret_access_key}")
+        api.call("POST", "/repositories", {"name": REPOSITORY, "storage_namespace": f"local://{REPOSITORY}"})
+        branch = f"/repositories/{REPOSITORY}/branches/{MAIN}"
+        api.call("POST", f"{branch}/objects?path=shop/README.md", _SEED)
+        return CommitId(api.call("POST", f"{branch}/commits", {"message": "the beginning"})["id"])
+
+    def _follow(self, workflow_id: str, toll: Toll, worker: "Worker", board: demo_screen.Board) -> demo_pipeline.Workflow:
+        while True:
+            seen = demo_pipeline.look(self._conductor, workflow_id, time.time())
+            board.show(seen, worker.doing())
+            if seen.status != "RUNNING":
+                return seen
+            if toll.caught.is_set() and self._abandoned is None:
+                self._abandoned = self._lake.head(REPOSITORY, MAIN)
+                worker.kill()
+                toll.released.set()
+                board.say(
+                    f"killed the worker: {VICTIM} is published as {self._abandoned.id[:12]}, and Conductor never heard of it; "
+                    "a new worker starts, and Conductor gives up the lost attempt after 20 s"
+                )
+                worker.start()
+            worker.check()
+            self._stack.wait(_LOOK_SECONDS)
+
+    def _finish(self, ended: demo_pipeline.Workflow, seed: CommitId) -> None:
+        if ended.status != "COMPLETED":
+            raise SetupError(f"the pipeline ended with {ended.status}: {ended.reason}")
+        commits = self._history(seed)
+        if self._abandoned is None or self._abandoned.id in {commit.id for commit in commits}:
+            raise SetupError("the abandoned publication was not replaced")
+        page = self._save_report()
+        total = sum(attempt.seconds for attempt in ended.attempts)
+        lines = [
+            f"{VICTIM} was published twice: {self._abandoned.id[:12]}, whose worker died, is not in the history any more.",
+            f"{len(commits) - 1} publications in {total:.0f} s of steps; the read-only gate made none.",
+            f"Report: {page}",
+        ]
+        demo_screen.finish([demo_screen.steps(ended), demo_screen.history(commits)], lines)
+
+    def _history(self, seed: CommitId) -> list[Commit]:
+        found = [self._lake.head(REPOSITORY, MAIN)]
+        while found[-1].id != seed:
+            parent = found[-1].first_parent
+            if parent is None:
+                raise SetupError("the branch does not descend from where it began")
+            found.append(self._lake.commit(REPOSITORY, parent))
+        return found
+
+    def _save_report(self) -> Path:
+        page = next(iter(self._lake.objects(REPOSITORY, MAIN, _PAGE).objects), None)
+        if page is None:
+            raise SetupError(f"the pipeline left no {_PAGE}")
+        target = self._wanted.report.absolute()
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".perago-demo-") as room:
+            self._lake.read(REPOSITORY, MAIN, page, Path(room) / "page")
+            (Path(room) / "page").replace(target)
+        return target
+
+    # who takes part
+
+    @contextlib.contextmanager
+    def _toll(self) -> Generator[Toll]:
+        toll = Toll(self._stack.conductor_url, self._is_victims_report)
+        try:
+            yield toll
+        finally:
+            toll.close()
+
+    def _is_victims_report(self, update: dict[str, Any]) -> bool:
+        if update.get("status") != "COMPLETED":
+            return False
+        task = self._conductor.call("GET", f"/tasks/{update['taskId']}")
+        return task["referenceTaskName"] == VICTIM
+
+    @contextlib.contextmanager
+    def _worker(self, toll: Toll) -> Generator["Worker"]:
+        worker = Worker(self._stack.data_dir / "worker", self._stack.endpoints, toll.url)
+        try:
+            yield worker
+        finally:
+            worker.stop()
 
 
-def _commit(api: "_Api", branch: str, path: str, content: str) -> str:
-    place = f"/repositories/{_REPOSITORY}/branches/{branch}"
-    api.call("POST", f"{place}/objects?path={path}", content)
-    return api.call("POST", f"{place}/commits", {"message": f"add {path}"})["id"]
+class Worker:
+    """`perago start` with all six tasks, as a person would run it."""
+
+    def __init__(self, directory: Path, endpoints: Endpoints, conductor_url: str) -> None:
+        directory.mkdir()
+        self._directory = directory
+        self._environment = {**_inherited(), **endpoints.environment(), "CONDUCTOR_SERVER_URL": conductor_url}
+        self._environment |= {f"PERAGO_{name}_ROOT": str(directory / name.lower()) for name in ("WORKSPACE", "LOG", "CACHE")}
+        self._environment["PYTHONPATH"] = str(_examples())
+        self._child: process.Child | None = None
+
+    def start(self) -> None:
+        line = [sys.executable, "-c", "from perago.cli.main import main; main()", "start", *demo_pipeline.MODULES, "--register"]
+        self._child = process.Child(process.Command(line, self._directory, self._log, self._environment, grace=30.0))
+
+    def require_started(self, wait: Callable[[float], None]) -> None:
+        """Registered, and with a warm Spark."""
+        while not worker_status.living(self._directory / "log"):
+            self.check()
+            wait(_LOOK_SECONDS)
+
+    def doing(self) -> str:
+        """What it says of the attempt that runs."""
+        for shown in worker_status.living(self._directory / "log"):
+            for slot in shown.state.get("slots", ()):
+                if attempt := slot.get("attempt"):
+                    return f"{attempt['phase']} {attempt['progress']}".rstrip()
+        return ""
+
+    def check(self) -> None:
+        if self._child is not None and (code := self._child.exit_code()) is not None:
+            raise SetupError(f"the worker ended with exit code {code}:\n{process.tail(self._log)}")
+
+    def kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+
+    @property
+    def _log(self) -> Path:
+        return self._directory / "worker.log"
 
 
-def _walk_conductor(endpoints: Endpoints) -> Generator[tuple[str, str, str]]:
-    api = _Api(endpoints.conductor_url)
-    task = {"name": "greet", "taskReferenceName": "greet", "type": "INLINE"}
-    task |= {
-        "inputParameters": {"evaluatorType": "javascript", "expression": "'hello ' + $.name", "name": "${workflow.input.name}"}
-    }
-    definition = {"name": _WORKFLOW, "version": 1, "schemaVersion": 2, "ownerEmail": "demo@example.com", "tasks": [task]}
-    api.call("PUT", "/metadata/workflow", [definition])
-    yield "Conductor", "register workflow", _WORKFLOW
-
-    workflow = api.call("POST", f"/workflow/{_WORKFLOW}", {"name": "Perago"})
-    yield "Conductor", "start workflow", workflow[:12]
-    deadline = time.monotonic() + _COMPLETION_SECONDS
-    while (status := api.call("GET", f"/workflow/{workflow}")["status"]) == "RUNNING" and time.monotonic() < deadline:
-        time.sleep(0.1)
-    if status != "COMPLETED":
-        raise DevStackError(f"the demo workflow {workflow} is {status}, not COMPLETED")
-    yield "Conductor", "workflow completes", status
+def _inherited() -> Mapping[str, str]:
+    """Without what a person's own project sets for Perago, but for where caches are and how Spark is to run."""
+    ours = ("PERAGO_", "LAKECTL_", "CONDUCTOR_")
+    kept = ("PERAGO_CACHE_DIR", "PERAGO_MAVEN_REPOSITORY", "PERAGO_SPARK_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours) or name.startswith(kept)}
 
 
-class _Api:
-    """JSON in, JSON or text out."""
+def _examples() -> Path:
+    """The directory that holds `examples`: beside this package in a wheel, above it in a clone."""
+    here = Path(__file__).parents[1]
+    for root in (here / "demo", here.parents[1]):
+        if (root / "examples" / "shop").is_dir():
+            return root
+    raise SetupError("the example pipeline is not installed; run the demonstration from a clone of the repository")
 
-    def __init__(self, base: str, login: str | None = None) -> None:
-        self._base = base
-        self._headers = urllib3.make_headers(basic_auth=login) if login else {}
-        self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
 
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        kind = "application/octet-stream" if isinstance(body, str) else "application/json"
-        data = body if isinstance(body, str) else None if body is None else json.dumps(body)
-        answer = self._pool.request(method, f"{self._base}{path}", body=data, headers=self._headers | {"Content-Type": kind})
-        if answer.status >= 400:  # noqa: PLR2004 - where HTTP errors begin
-            raise DevStackError(f"{method} {path} answered {answer.status}: {answer.data.decode(errors='replace')[:300]}")
-        text = answer.data.decode()
-        return json.loads(text) if text.startswith(("{", "[")) else text
+def _keys(stack: Stack) -> Path:
+    """A file that only its owner reads."""
+    file = stack.data_dir / "endpoints.json"
+    file.touch(mode=0o600)
+    file.write_text(stack.endpoints.to_json())
+    return file

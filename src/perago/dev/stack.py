@@ -164,9 +164,13 @@ class Stack:
     def watch(self) -> None:
         """Blocks until a server dies, and says so, or until a stop is requested."""
         while True:
-            for one in self._servers.values():
-                one.check()
-            self._cache.cancel.wait([one.descriptor for one in self._servers.values()], 60.0)
+            self.wait(60.0)
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass, unless a server has died, which is an error, or a stop is requested."""
+        for one in self._servers.values():
+            one.check()
+        self._cache.cancel.wait([one.descriptor for one in self._servers.values()], seconds)
 
     def stop(self) -> None:
         """Stops whatever runs and lets go of the data directory."""

@@ -22,6 +22,8 @@ def session_settings(repository: Repository, access: Access) -> dict[str, str]:
     bucket = f"fs.s3a.bucket.{repository}"
     return {
         **_COMMITTERS,
+        # Known, so that a download can check what was uploaded in parts.
+        "fs.s3a.multipart.size": str(64 << 20),
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         f"{bucket}.endpoint": access.url,
         f"{bucket}.endpoint.region": "us-east-1",

@@ -1,0 +1,269 @@
+"""A Spark task through Perago against plain Spark on local files (the limit), on s3a by hand, and by download and upload.
+
+    .venv/bin/python bench/spark.py [--quick] [--json FILE]
+
+One driver and one lakeFS serve all contestants, which take turns within each round; medians are compared. Exits with 1 where a
+target is missed; --quick only shows that everything runs, on sizes too small to judge.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import _lakefs
+
+from perago.dev.stack import Endpoints, Stack
+from perago.errors import TaskStatus
+from perago.lake.client import LakeFS
+from perago.lake.http import Timeouts
+from perago.model import BranchName, Repository, WorkspaceRef
+from perago.provision.progress import quiet
+from perago.spark import engine, options, s3a, workspace
+from perago.spark.session import Engine
+from perago.testing import attempts, scene
+from perago.workspace import options as workspace_options
+from perago.workspace.local import LocalWorkspace
+
+MIB = 1 << 20
+READ_LIMIT, WRITE_LIMIT = 1.5, 2.0
+OVERHEAD_LIMIT = 1.0
+SHARE_OF_A_MINUTE = 0.03
+DRIVER = {"spark.driver.memory": "2g"}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    megabytes: int
+    files: int
+    rounds: int
+
+
+FULL = [Case("large files", 1024, 16, 3), Case("small files", 1024, 1000, 3)]
+QUICK = [Case("large files", 32, 2, 1), Case("small files", 16, 40, 1)]
+
+
+class Bench:
+    """One repository, one warm engine, one directory."""
+
+    def __init__(self, endpoints: Endpoints, spark: Engine, root: Path) -> None:
+        self.lake = LakeFS(
+            endpoints.lakefs_url, endpoints.access_key_id, endpoints.secret_access_key, timeouts=Timeouts(connect=10, request=300)
+        )
+        self.access = options.Access(endpoints.s3_url, endpoints.access_key_id, endpoints.secret_access_key)
+        self.store = _lakefs.Store(endpoints)
+        self.repository = Repository(f"bench-spark-{secrets.token_hex(4)}")
+        self.store.create_repository(self.repository)
+        self.scene = scene.Scene(self.lake, self.repository, prefix="data/")
+        self.spark, self.root = spark, root
+        self.body_seconds = 0.0
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+
+    # contestants
+
+    def attempt(self, body: Callable[[Any], object], *, read_only: bool = False) -> float:
+        """Seconds of one whole attempt; those of its body are kept aside."""
+
+        def timed(argument: Any) -> object:
+            self.body_seconds = took(lambda: body(argument))
+            return {}
+
+        polled, task = self.scene.start(), attempts.DictTask(timed, read_only)
+        around = workspace.Surroundings(self.spark, self.access, lambda: False)
+
+        def made(ref: WorkspaceRef) -> workspace.SparkBranch:
+            return workspace.SparkBranch(self.lake, ref, "data", around)
+
+        began = time.perf_counter()
+        outcome = self.scene.run(polled, task, workspaces=made)
+        seconds = time.perf_counter() - began
+        if outcome.status is not TaskStatus.COMPLETED:
+            raise SystemExit(f"an attempt failed: {outcome.reason}")
+        return seconds
+
+    def plain(self, body: Callable[[Any], object]) -> float:
+        """The same session settings, and nothing else of Perago."""
+        session = self.spark.session(s3a.session_settings(self.repository, self.access))
+        try:
+            return took(lambda: body(session.spark))
+        finally:
+            session.close()
+
+    def by_hand(self, name: str, body: Callable[[Any, Path], object]) -> float:
+        """Download, Spark on local files, upload and commit."""
+        settings = workspace_options.Options(self.root / "attempts", self.root / f"cache-{name}", cache_bytes=0)
+        attempt, branch = self.scene.start().attempt, BranchName(f"by-hand-{secrets.token_hex(4)}")
+        execution: Any = secrets.token_hex(4)
+        session = self.spark.session({})
+
+        def all_of_it() -> None:
+            local = LocalWorkspace(self.lake, self.scene.target(), "data", attempt, execution, settings)
+            local.open()
+            body(session.spark, local.argument())
+            if not local.changed().is_empty:
+                self.lake.create_branch(self.repository, branch, self.scene.a)
+                local.fill(branch)
+                self.lake.commit_branch(self.repository, branch, "by hand", {})
+            local.close()
+
+        try:
+            return took(all_of_it)
+        finally:
+            session.close()
+
+    # what is measured
+
+    def run(self, case: Case) -> None:
+        source = self.root / case.name.replace(" ", "-")
+        session = self.spark.session({})
+        rows = case.megabytes * MIB // 64
+        random = [f"xxhash64(id, {number}) as c{number}" for number in range(7)]
+        session.spark.range(0, rows, 1, case.files).selectExpr("id", *random).write.parquet(f"file://{source}")
+        session.close()
+        self.scene.renew()
+        self.attempt(lambda argument: copy(argument.spark, f"file://{source}", argument.output("in"), case.files))
+        self.scene.a = self.scene.head().id
+        for _ in range(case.rounds):
+            self._reads(case.name, source)
+            self._writes(case, source)
+
+    def _reads(self, name: str, source: Path) -> None:
+        uri = s3a.base(self.repository, self.scene.a, "data/") + "in"
+        self.seconds[f"{name}: read file"].append(self.plain(lambda spark: scan(spark, f"file://{source}")))
+        self.seconds[f"{name}: read s3a"].append(self.plain(lambda spark: scan(spark, uri)))
+        perago = self.attempt(lambda argument: scan(argument.spark, argument.input("in")), read_only=True)
+        self.seconds[f"{name}: read perago"].append(perago)
+        self.seconds[f"{name}: read overhead"].append(perago - self.body_seconds)
+        by_hand = self.by_hand(f"{name}-read", lambda spark, work: scan(spark, f"file://{work}/in"))
+        self.seconds[f"{name}: read download"].append(by_hand)
+
+    def _writes(self, case: Case, source: Path) -> None:
+        name, given = case.name, f"file://{source}"
+        local = self.root / "written"
+        self.seconds[f"{name}: write file"].append(self.plain(lambda spark: copy(spark, given, f"file://{local}", case.files)))
+        shutil.rmtree(local)
+        branch = f"plain-{secrets.token_hex(4)}"
+        self.store.create_branch(self.repository, branch, self.scene.a)
+        uri = s3a.base(self.repository, branch, "data/") + "out"
+        self.seconds[f"{name}: write s3a"].append(self.plain(lambda spark: copy(spark, given, uri, case.files)))
+        perago = self.attempt(lambda argument: copy(argument.spark, given, argument.output("out"), case.files))
+        self.seconds[f"{name}: write perago"].append(perago)
+        self.seconds[f"{name}: write overhead"].append(perago - self.body_seconds)
+        self.lake.relocate(self.repository, scene.MAIN, self._at(self.scene.a), timeout=60)
+        by_hand = self.by_hand(f"{name}-write", lambda spark, work: copy(spark, given, f"file://{work}/out", case.files))
+        self.seconds[f"{name}: write download"].append(by_hand)
+
+    def _at(self, commit: Any) -> BranchName:
+        name = BranchName(f"back-{secrets.token_hex(4)}")
+        self.lake.create_branch(self.repository, name, commit)
+        return name
+
+    def close(self) -> None:
+        self.store.delete_repository(self.repository)
+        self.lake.close()
+
+
+def scan(spark: Any, uri: str) -> None:
+    """Every byte of every column."""
+    columns = [f"bit_xor(c{number})" for number in range(7)]
+    spark.read.parquet(uri).selectExpr("sum(id)", *columns).collect()
+
+
+def copy(spark: Any, source: str, target: str, files: int) -> None:
+    spark.read.parquet(source).repartition(files).write.mode("overwrite").parquet(target)
+
+
+def scaling(root: Path, rows: int) -> dict[int, float]:
+    """A fixed job of many small tasks on one and on two executors, each a process with one core."""
+    found: dict[int, float] = {}
+    for executors in (1, 2):
+        chosen = {**DRIVER, "spark.master": f"local-cluster[{executors},1,1024]", "spark.executor.memory": "1g"}
+        spark = engine.make(options.Options(root / f"scaling-{executors}", properties=chosen), quiet)
+        session = spark.session({})
+        job = session.spark.range(0, rows, 1, 64).selectExpr("bit_xor(xxhash64(id, sha2(cast(id as string), 256))) as x")
+        job.collect()
+        found[executors] = took(job.collect)
+        session.close()
+        spark.close()
+    return found
+
+
+def took(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def verdicts(bench: Bench, warm: float) -> Generator[dict[str, Any]]:
+    def median(label: str) -> float:
+        return statistics.median(bench.seconds[label])
+
+    for what, limit in (("read", READ_LIMIT), ("write", WRITE_LIMIT)):
+        ratio = median(f"large files: {what} perago") / median(f"large files: {what} file")
+        yield {"target": f"{what} <= {limit} x file", "measured": f"{ratio:.2f} x", "reached": ratio <= limit}
+    yield {"target": f"warm attempt < {OVERHEAD_LIMIT} s", "measured": f"{warm:.2f} s", "reached": warm < OVERHEAD_LIMIT}
+    most = max(median(f"{case}: {what} overhead") for case in ("large files", "small files") for what in ("read", "write"))
+    share = most / 60
+    text = f"adds < {SHARE_OF_A_MINUTE:.0%} to a job of a minute"
+    yield {"target": text, "measured": f"{share:.1%} ({most:.2f} s)", "reached": share < SHARE_OF_A_MINUTE}
+
+
+@contextmanager
+def lakefs() -> Generator[Endpoints]:
+    """A server of our own and nothing else beside it, or the one that PERAGO_TEST_STACK names."""
+    if reused := os.environ.get("PERAGO_TEST_STACK"):
+        yield Endpoints.from_json(Path(reused).read_text())
+        return
+    with Stack() as stack:
+        endpoints = stack.endpoints
+        stack.conductor.stop()
+        yield endpoints
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round, no judgement")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="perago-bench-") as temporary, lakefs() as endpoints:
+        root = Path(temporary)
+        spark = engine.make(options.Options(root / "spark", properties=DRIVER), quiet)
+        start = took(spark.start)
+        bench = Bench(endpoints, spark, root)
+        try:
+            cold = start + bench.attempt(lambda argument: argument.spark.range(1).count())
+            warm = statistics.median(bench.attempt(lambda argument: argument.output("x")) for _ in range(5))
+            for case in QUICK if arguments.quick else FULL:
+                bench.run(case)
+        finally:
+            bench.close()
+            spark.close()
+        scaled = scaling(root, 200_000 if arguments.quick else 20_000_000)
+        judged = list(verdicts(bench, warm))
+    print(f"first attempt, cold: {cold:.2f} s (of which Spark's start {start:.2f} s); warm: {warm:.2f} s")
+    for label, seconds in bench.seconds.items():
+        print(f"  {label:28} {statistics.median(seconds):8.2f} s  [{min(seconds):.2f} to {max(seconds):.2f}]")
+    print(f"one executor {scaled[1]:.2f} s, two {scaled[2]:.2f} s: {scaled[1] / scaled[2]:.2f} times as fast")
+    for verdict in judged:
+        word = "shown" if arguments.quick else "reached" if verdict["reached"] else "MISSED"
+        print(f"  {word:8} {verdict['target']}: {verdict['measured']}")
+    if arguments.json:
+        found = {"cold": cold, "start": start, "warm": warm, "seconds": bench.seconds, "scaling": scaled, "targets": judged}
+        arguments.json.write_text(json.dumps(found, indent=2))
+    return 0 if arguments.quick or all(verdict["reached"] for verdict in judged) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""The shop's pipeline as a Conductor workflow: servers in; the workflow started, and what became of its steps so far, out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import urllib3
+
+from perago.errors import SetupError
+
+STEPS = ("ingest", "clean", "features", "summarise", "gate", "report")
+MODULES = tuple(f"examples.shop.{step}" for step in STEPS)
+_WORKFLOW = "shop"
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    step: str
+    task_id: str
+    status: str
+    seconds: float
+    result: Mapping[str, Any]
+    commit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    id: str
+    status: str
+    reason: str
+    attempts: tuple[Attempt, ...]
+
+    def of(self, step: str) -> list[Attempt]:
+        return [attempt for attempt in self.attempts if attempt.step == step]
+
+
+class Api:
+    """JSON in, JSON or text out."""
+
+    def __init__(self, base: str, login: str | None = None) -> None:
+        self._base = base
+        self._headers = urllib3.make_headers(basic_auth=login) if login else {}
+        self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        kind = "application/octet-stream" if isinstance(body, str) else "application/json"
+        data = body if isinstance(body, str) else None if body is None else json.dumps(body)
+        answer = self._pool.request(method, f"{self._base}{path}", body=data, headers=self._headers | {"Content-Type": kind})
+        if answer.status >= 400:  # noqa: PLR2004 - where HTTP errors begin
+            raise SetupError(f"{method} {path} answered {answer.status}: {answer.data.decode(errors='replace')[:300]}")
+        text = answer.data.decode()
+        return json.loads(text) if text.startswith(("{", "[")) else text
+
+
+def start(conductor: Api, workspace: Mapping[str, str], scale: float) -> str:
+    """Every step takes the workspace that the one before it left, so their publications stand in a line."""
+    params: dict[str, dict[str, Any]] = {step: {} for step in STEPS}
+    params["ingest"] = {"scale": scale}
+    books = {"orders": "ingest.output.result.orders", "clean": "clean.output.result.clean"}
+    books["quarantined"] = "clean.output.result.quarantined"
+    params["gate"] = {name: f"${{{source}}}" for name, source in books.items()}
+    tasks: list[dict[str, Any]] = []
+    given: object = "${workflow.input.workspace}"
+    for step in STEPS:
+        inputs = {"workspace": given, "params": params[step]}
+        tasks.append({"name": f"shop.{step}", "taskReferenceName": step, "type": "SIMPLE", "inputParameters": inputs})
+        given = f"${{{step}.output.workspace}}"
+    definition = {"name": _WORKFLOW, "version": 1, "schemaVersion": 2, "ownerEmail": "data@example.com", "tasks": tasks}
+    definition |= {"timeoutSeconds": 0, "timeoutPolicy": "ALERT_ONLY"}
+    conductor.call("PUT", "/metadata/workflow", [definition])
+    return str(conductor.call("POST", f"/workflow/{_WORKFLOW}", {"workspace": dict(workspace)}))
+
+
+def look(conductor: Api, workflow_id: str, now: float) -> Workflow:
+    found = conductor.call("GET", f"/workflow/{workflow_id}?includeTasks=true")
+    tasks = sorted(found["tasks"], key=lambda task: int(task["seq"]))
+    reason = str(found.get("reasonForIncompletion") or "")
+    return Workflow(workflow_id, str(found["status"]), reason, tuple(_attempt(task, now) for task in tasks))
+
+
+def _attempt(task: Mapping[str, Any], now: float) -> Attempt:
+    output: Mapping[str, Any] = task.get("outputData") or {}
+    workspace: Mapping[str, Any] = output.get("workspace") or {}
+    began, ended = int(task.get("startTime") or 0) / 1000, int(task.get("endTime") or 0) / 1000
+    return Attempt(
+        step=str(task["referenceTaskName"]),
+        task_id=str(task["taskId"]),
+        status=str(task["status"]),
+        seconds=max(0.0, (ended or now) - began) if began else 0.0,
+        result=output.get("result") or {},
+        commit=str(workspace.get("ref", "")),
+        reason=str(task.get("reasonForIncompletion") or ""),
+    )

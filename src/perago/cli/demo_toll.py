@@ -1,0 +1,73 @@
+"""Between a worker and Conductor: all passes, but for the one report at which the demonstration wants the worker to die."""
+
+import http.server
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import urllib3
+
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=90.0)
+_KEPT = ("Content-Type", "Authorization", "X-Authorization", "Accept")
+
+
+class Toll:
+    """Serves on a free port of this machine. `stops` looks at the JSON of an update and says whether it is the one."""
+
+    def __init__(self, conductor_url: str, stops: Callable[[dict[str, Any]], bool]) -> None:
+        self.caught = threading.Event()
+        """The report is here and goes no further."""
+        self.released = threading.Event()
+        self._base = conductor_url.removesuffix("/api")
+        self._stops = stops
+        self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, maxsize=16)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="toll", daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/api"
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._pool.clear()
+
+    def passes(self, method: str, path: str, body: bytes) -> bool:
+        if method != "POST" or not path.endswith("/tasks") or self.caught.is_set() or not self._stops(json.loads(body)):
+            return True
+        self.caught.set()
+        self.released.wait()
+        return False
+
+    def forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        return self._pool.request(method, self._base + path, body=body or None, headers=headers)
+
+    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
+        toll = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _handle(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if not toll.passes(self.command, self.path, body):
+                    self.close_connection = True
+                    return
+                headers = {name: self.headers[name] for name in _KEPT if name in self.headers}
+                answer = toll.forward(self.command, self.path, body, headers)
+                self.send_response(answer.status)
+                self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
+                self.send_header("Content-Length", str(len(answer.data)))
+                self.end_headers()
+                self.wfile.write(answer.data)
+
+            do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815  names that the base class looks for
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the base class has it
+                """Nobody reads an access log of a demonstration."""
+
+        return Handler

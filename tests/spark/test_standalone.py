@@ -1,0 +1,112 @@
+"""Spark tasks on a real cluster of two workers: what holds when executors die and race each other."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.attempt.bed import Server
+from tests.spark.cluster import Cluster, cluster, once
+from tests.spark.kit import Desk
+from tests.spark.test_attempts import completed
+
+from perago import SparkWorkspace, events
+from perago.dev.stack import Endpoints
+from perago.spark import options, runtime
+from perago.spark.driver import Driver
+
+SPECULATIVE = {
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.3",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def two_workers(needed: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(needed, tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def far(
+    driver: Driver, needed: runtime.Runtime, two_workers: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
+    """A process has one driver: the one of the other tests rests."""
+    driver.close()
+    wanted = options.Options(tmp_path_factory.mktemp("far"), master=two_workers.url, properties=SPECULATIVE)
+    made = Driver(wanted, lambda: needed)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def desk(stack: Endpoints, access: options.Access, far: Driver, fresh_name: Callable[[], str]) -> Iterator[Desk]:
+    server, name = Server(stack), fresh_name()
+    bed = server.bed(name)
+    yield Desk(bed, far, access)
+    assert bed.staging_branches() == []
+    server.remove(name)
+    server.close()
+
+
+def rows(workspace: SparkWorkspace, number: int, milliseconds: str) -> Any:
+    """One row per task, each of which takes a while."""
+    slept = f"java_method('java.lang.Thread', 'sleep', cast({milliseconds} as bigint))"
+    return workspace.spark.range(0, number, 1, number).selectExpr("id", f"{slept} as slept")
+
+
+def published(desk: Desk, path: str) -> list[int]:
+    """The ids that stand on the branch now, read by an attempt of its own."""
+    found: list[int] = []
+
+    def body(workspace: SparkWorkspace) -> object:
+        found.extend(row[0] for row in workspace.spark.read.parquet(workspace.input(path)).select("id").collect())
+        return {}
+
+    desk.bed.a = desk.head().id
+    assert completed(desk.run(body, read_only=True))
+    return sorted(found)
+
+
+def test_tasks_that_race_their_own_copies_write_every_row_once(desk: Desk) -> None:
+    """The last task is slow enough to be started a second time elsewhere."""
+    a = desk.bed.a
+
+    def body(workspace: SparkWorkspace) -> object:
+        slow = rows(workspace, 8, "if(id = 7, 4000, 200)")
+        slow.write.partitionBy("slept").mode("overwrite").parquet(workspace.output("out"))
+        return {}
+
+    assert completed(desk.run(body))
+    assert desk.head().parents == (a,)
+    assert published(desk, "out") == list(range(8))
+    assert all("/part-" in path for path in desk.paths() if path.startswith("in/out"))
+
+
+def test_an_executor_killed_in_the_middle_of_a_write_costs_time_only(desk: Desk, two_workers: Cluster) -> None:
+    killed: list[int] = []
+
+    def half_way() -> bool:
+        told = [event for event in desk.heard if isinstance(event, events.Progress) and event.unit == "tasks"]
+        return bool(told) and told[-1].files >= 2
+
+    killer = threading.Thread(target=once, args=(half_way, lambda: killed.append(two_workers.kill_one_executor())))
+
+    def body(workspace: SparkWorkspace) -> object:
+        killer.start()
+        rows(workspace, 12, "1000").write.parquet(workspace.output("out"))
+        return {}
+
+    assert completed(desk.run(body))
+    killer.join()
+    assert killed
+    assert published(desk, "out") == list(range(12))
+    assert all("/part-" in path for path in desk.paths() if path.startswith("in/out"))
