@@ -154,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
         line.start()
         executor.introduce(modules)
     except SetupError as error:
-        line.send(messages.Refused(str(error)))
+        line.send(messages.Refused(str(error), type(error).__name__))
         return REFUSED
     executor.serve()
     return 0

@@ -85,6 +85,8 @@ class Refused:
     """The modules cannot be used; no restart will help."""
 
     message: str
+    error: str = "RuntimeConfigError"
+    """The name of its class."""
     kind: Literal["refused"] = "refused"
 
 

@@ -45,7 +45,7 @@ class Slot:
         self.state = "starting"
         self.restarts = 0
         self.declared: asyncio.Future[tuple[messages.TaskFacts, ...]] = asyncio.get_running_loop().create_future()
-        self.refusal: str | None = None
+        self.refusal: messages.Refused | None = None
         self._crew = crew
         self._process: ExecutorProcess | None = None
         self._is_ready = asyncio.Event()
@@ -184,8 +184,8 @@ class Slot:
             case messages.Declared(tasks):
                 if not self.declared.done():
                     self.declared.set_result(tasks)
-            case messages.Refused(text):
-                self.refusal = text
+            case messages.Refused():
+                self.refusal = message
             case messages.Ready():
                 self._is_ready.set()
             case messages.Remark(level, text):

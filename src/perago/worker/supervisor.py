@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from perago import errors
 from perago.conductor.client import ConductorClient
-from perago.errors import RuntimeConfigError
+from perago.errors import RuntimeConfigError, SetupError
 from perago.lake.client import LakeFS
 from perago.model import TaskType
 from perago.worker import executor, lakewatch, logs, messages, remains, startup
@@ -131,7 +132,7 @@ class Supervisor:
             return first.declared.result()
         if self._stopping.is_set():
             return None
-        raise RuntimeConfigError(first.refusal or f"the first executor {process.ended.result()} while it imported the modules")
+        raise _refusal(first, process.ended.result())
 
     async def _checked(self, tasks: Sequence[messages.TaskFacts]) -> None:
         startup.require_distinct(tasks)
@@ -256,7 +257,9 @@ class Supervisor:
 
     def _restarted(self, slot: Slot, death: Death) -> None:
         self._metrics.restarted(death)
-        self._log.error("executor is started again", slot=slot.name, cause=f"it {death}", refusal=slot.refusal)
+        self._log.error(
+            "executor is started again", slot=slot.name, cause=f"it {death}", refusal=slot.refusal and slot.refusal.message
+        )
 
     def _rendered(self) -> bytes:
         self._metrics.slots(self._busy, len(self._slots))
@@ -286,6 +289,14 @@ async def _cancelled(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+def _refusal(first: Slot, death: Death) -> SetupError:
+    """As the executor raised it, so that its code is the right one."""
+    if first.refusal is None:
+        return RuntimeConfigError(f"the first executor {death} while it imported the modules")
+    known: type[SetupError] = getattr(errors, first.refusal.error, RuntimeConfigError)
+    return known(first.refusal.message)
 
 
 def start(orders: Orders, settings: Settings) -> ExitCode:
