@@ -1,0 +1,102 @@
+"""The parts of the demonstration: the gate before Conductor, the workflow, and what is shown of it."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import urllib3
+from rich.console import Console
+
+from perago.cli import demo_pipeline, demo_screen
+from perago.cli.demo_toll import Toll
+from perago.model import Commit, CommitId, MetaRangeId
+
+
+class Upstream(http.server.BaseHTTPRequestHandler):
+    """Answers with what it was asked."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        answer = json.dumps({"path": self.path, "body": json.loads(body)}).encode()
+        self.send_response(201)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/api"
+    server.shutdown()
+    server.server_close()
+
+
+def test_everything_passes_but_the_one_report(upstream: str) -> None:
+    toll = Toll(upstream, lambda update: update["status"] == "COMPLETED")
+    pool = urllib3.PoolManager(retries=False, timeout=10)
+    ended: list[type[BaseException]] = []
+
+    def post(path: str, status: str) -> Any:
+        answer = pool.request("POST", f"{toll.url}{path}", json={"status": status})
+        return answer.status, json.loads(answer.data)
+
+    def report() -> None:
+        try:
+            post("/tasks", "COMPLETED")
+        except urllib3.exceptions.HTTPError as error:
+            ended.append(type(error))
+
+    assert post("/tasks", "IN_PROGRESS") == (201, {"path": "/api/tasks", "body": {"status": "IN_PROGRESS"}})
+    assert post("/workflow", "COMPLETED")[0] == 201
+    held = threading.Thread(target=report)
+    held.start()
+    assert toll.caught.wait(10)
+    assert not ended
+    toll.released.set()
+    held.join(10)
+    assert ended == [urllib3.exceptions.ProtocolError]
+    assert post("/tasks", "COMPLETED")[0] == 201, "only once"
+    toll.close()
+    pool.clear()
+
+
+class Recording(demo_pipeline.Api):
+    def __init__(self) -> None:
+        super().__init__("http://nowhere.invalid")
+        self.sent: list[tuple[str, str, Any]] = []
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        self.sent.append((method, path, body))
+        return "id"
+
+
+def test_every_step_takes_the_workspace_of_the_one_before() -> None:
+    api = Recording()
+    assert demo_pipeline.start(api, {"ref": "a"}, 0.5) == "id"
+    tasks = api.sent[0][2][0]["tasks"]
+    assert [task["name"] for task in tasks] == [f"shop.{step}" for step in demo_pipeline.STEPS]
+    given = [task["inputParameters"]["workspace"] for task in tasks]
+    assert given == ["${workflow.input.workspace}", *(f"${{{step}.output.workspace}}" for step in demo_pipeline.STEPS[:-1])]
+    assert tasks[0]["inputParameters"]["params"] == {"scale": 0.5}
+    assert tasks[4]["inputParameters"]["params"]["quarantined"] == "${clean.output.result.quarantined}"
+
+
+def test_attempts_and_history_are_shown_in_full() -> None:
+    done = demo_pipeline.Attempt("clean", "1", "COMPLETED", 2.5, {"clean": 4894, "share": 0.5}, "c", "")
+    lost = demo_pipeline.Attempt("features", "2", "TIMED_OUT", 20.0, {}, "", "responseTimeout")
+    again = demo_pipeline.Attempt("features", "3", "IN_PROGRESS", 1.0, {}, "", "")
+    workflow = demo_pipeline.Workflow("w", "RUNNING", "", (done, lost, again))
+    commit = Commit(CommitId("abcdef0123456789"), (), MetaRangeId("m"), "shop.clean: clean", {"perago.attempt": "1"})
+    screen = Console(width=120, record=True)
+    screen.print(demo_screen.steps(workflow, "body 3 of 8 tasks"), demo_screen.history([commit]))
+    text = screen.export_text()
+    for part in ("clean 4,894, share 0.50", "TIMED_OUT", "responseTimeout", "body 3 of 8 tasks", "abcdef012345", "waits"):
+        assert part in text

@@ -1,0 +1,91 @@
+"""Where Spark runs and what its driver starts with: from settings to properties, without starting anything."""
+
+from pathlib import Path
+
+import pytest
+
+from perago.errors import RuntimeConfigError
+from perago.model import Repository
+from perago.provision.progress import quiet
+from perago.spark import driver, engine, home, leftovers, options, runtime, s3a
+from perago.spark.session import Work
+from perago.spark.watch import progress
+
+NEEDED = runtime.Runtime(Path("/java"), (Path("/jars/a.jar"), Path("/jars/b.jar")))
+ACCESS = options.Access("https://lake.example.com", "key-id", "secret-key")
+
+
+def test_local_mode_is_the_default_and_needs_nothing_but_the_machine(tmp_path: Path) -> None:
+    made = driver.start_properties(options.Options(tmp_path).chosen(), NEEDED, tmp_path)
+    assert made["spark.master"] == "local[*]"
+    assert made["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
+    assert made["spark.jars"] == ""
+    assert made["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_a_cluster_gets_the_jars_shipped_beside_those_that_were_chosen(tmp_path: Path) -> None:
+    file = tmp_path / "spark.conf"
+    file.write_text("# ours\nspark.jars /mine.jar\nspark.executor.memory=3g\nspark.sql.session.timeZone : Europe/Berlin\n\n")
+    chosen = options.Options(tmp_path, master="spark://far:7077", conf_file=file).chosen()
+    made = driver.start_properties(chosen, NEEDED, tmp_path)
+    assert made["spark.master"] == "spark://far:7077"
+    assert made["spark.jars"] == "file:///jars/a.jar,file:///jars/b.jar,/mine.jar"
+    assert made["spark.executor.memory"] == "3g"
+    assert made["spark.sql.session.timeZone"] == "Europe/Berlin"
+    assert "spark.driver.host" not in made
+
+
+def test_a_conf_file_that_cannot_be_understood_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeConfigError, match="cannot be read: FileNotFoundError"):
+        options.Options(tmp_path, conf_file=tmp_path / "none").chosen()
+    (tmp_path / "odd").write_text("a b\n=x\n")
+    with pytest.raises(RuntimeConfigError, match="line 2: write `key value`"):
+        options.Options(tmp_path, conf_file=tmp_path / "odd").chosen()
+    with pytest.raises(RuntimeConfigError, match="exclude each other"):
+        options.Options(tmp_path, master="yarn", remote="sc://far")
+
+
+def test_properties_survive_the_way_through_a_file() -> None:
+    assert options.render({"a b": "c\\d", "e": "ü\n"}) == "a\\ b=c\\\\d\ne=\\u00fc\\n\n"
+
+
+def test_connect_without_its_packages_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeConfigError, match=r"needs grpc.*pip install 'pyspark\[connect\]"):
+        engine.make(options.Options(tmp_path, remote="sc://far"), quiet).start()
+
+
+def test_credentials_stand_under_one_repository_and_in_no_text() -> None:
+    made = s3a.session_settings(Repository("shop"), ACCESS)
+    holding = {key for key, value in made.items() if value in {"key-id", "secret-key"}}
+    assert holding == {"fs.s3a.bucket.shop.access.key", "fs.s3a.bucket.shop.secret.key"}
+    assert made["fs.s3a.bucket.shop.connection.ssl.enabled"] == "true"
+    assert "secret-key" not in repr(ACCESS)
+    assert "key-id" not in repr(ACCESS)
+
+
+@pytest.mark.parametrize("path", ["a/", "a/_temporary/0/x", "a/__magic/x", "a/__magic_job-7/x"])
+def test_what_is_a_leftover(path: str) -> None:
+    assert leftovers.is_leftover(path)
+
+
+@pytest.mark.parametrize("path", ["a/_SUCCESS", "a/_delta_log/0.json", "a/temporary/x", "a/x__magic", "_temporary_/x"])
+def test_what_is_none(path: str) -> None:
+    assert not leftovers.is_leftover(path)
+
+
+def test_homes_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    dead = tmp_path / "driver-dead"
+    dead.mkdir()
+    (dead / "lock").touch()
+    (tmp_path / "somebody's").mkdir()
+    first = home.create(tmp_path)
+    second = home.create(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"somebody's", first.path.name, second.path.name}
+    first.close()
+    second.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["somebody's"]
+
+
+def test_progress_reads_like_a_sentence() -> None:
+    assert progress(Work(1, 8, 3, 0, 0)).note == "1 stage: 3 of 8 tasks"
+    assert progress(Work(2, 40, 12, 1500, 9)).note == "2 stages: 12 of 40 tasks, 1,500 rows written"
