@@ -170,6 +170,12 @@ def test_the_drawing_of_the_decision_has_a_row_for_each_plan() -> None:
     assert {plan.__name__ for plan in decision.Plan.__args__} == {"Merge", "Replace", "Keep", "MoveBack", "Refuse"}
 
 
+def test_every_make_target_stands_in_contributing() -> None:
+    targets = re.findall(r"^([a-z]+):.*## ", (pages.ROOT / "Makefile").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `make (\w+)` \|", (pages.ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(set(targets) - {"help"})
+
+
 def test_the_manual_builds_without_a_warning(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "sphinx", "-qW", "--keep-going", "-d", tmp_path / "trees", pages.DOCS, tmp_path / "site"]
     built = subprocess.run(line, capture_output=True, text=True, check=False, timeout=110)
