@@ -101,3 +101,31 @@ def test_a_driver_that_is_killed_is_started_anew(desk: Desk) -> None:
 
     assert desk.run(kill).status is TaskStatus.FAILED
     assert completed(desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
+
+
+class Alarm(BaseException):
+    """As a worker interrupts a body that does not listen."""
+
+
+def test_a_body_interrupted_while_it_waits_for_spark_does_not_leave_its_answer_to_the_next(desk: Desk) -> None:
+    desk.csv("raw/rows.csv")
+
+    def ring(number: int, frame: object) -> None:
+        raise Alarm
+
+    def wait(workspace: SparkWorkspace) -> object:
+        workspace.spark.range(1).count()
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        jvm: Any = workspace.spark._jvm
+        jvm.java.lang.Thread.sleep(3000)
+        return {}
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        assert "Alarm" in str(desk.run(wait).reason)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    outcome = desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()})
+    assert completed(outcome)
+    assert outcome.output is not None
+    assert outcome.output["result"] == {"rows": 10}

@@ -1,7 +1,8 @@
 """A session of a driver on this machine. Whatever a body leaves in the driver ends with it."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -17,8 +18,9 @@ GONE = (Py4JError, PySparkException, OSError, EOFError)
 class ClassicSession:
     """Implements `perago.spark.session.Session`. One at a time: the driver runs one attempt and nothing else."""
 
-    def __init__(self, base: SparkSession, settings: Mapping[str, str]) -> None:
+    def __init__(self, base: SparkSession, settings: Mapping[str, str], end_driver: Callable[[], None]) -> None:
         self._base = base
+        self._end_driver = end_driver
         self._spark = base.newSession()
         for key, value in settings.items():
             self._spark.conf.set(key, value)
@@ -29,6 +31,9 @@ class ClassicSession:
         return self._spark
 
     def cancel(self) -> None:
+        if not self._is_in_step():
+            self._end_driver()
+            return
         with contextlib.suppress(*GONE):
             for query in self._spark.streams.active:
                 query.stop()
@@ -69,6 +74,14 @@ class ClassicSession:
             # A body's job group or scheduler pool would stick to this thread.
             self._context.setLocalProperties(self._jvm.java.util.Properties())
 
+    def _is_in_step(self) -> bool:
+        """A body that was interrupted while it waited for an answer leaves that answer to whoever asks next."""
+        token = secrets.randbelow(1 << 30)
+        try:
+            return self._jvm.java.lang.Integer.parseInt(str(token)) == token
+        except Exception:  # noqa: BLE001  an answer to another question can be anything, and fail in any way
+            return False
+
     def _drop_tables(self) -> None:
         """Tables of the session's own catalog live in the driver. One that outlives it, such as Hive's, is not ours to clear."""
         if self._spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "in-memory":
@@ -106,10 +119,11 @@ def _make_current(session: SparkSession) -> None:
     """What `SparkSession.active()` and `builder.getOrCreate()` give a body."""
     one: Any = session
     every: Any = SparkSession
-    every._instantiatedSession = every._activeSession = session  # noqa: SLF001
     classes = every._get_j_spark_session_class(one._jvm)  # noqa: SLF001
     classes.setDefaultSession(one._jsparkSession)  # noqa: SLF001
     classes.setActiveSession(one._jsparkSession)  # noqa: SLF001
+    # Last, so that a driver that is gone is not taken for the current one.
+    every._instantiatedSession = every._activeSession = session  # noqa: SLF001
 
 
 def _running(tracker: Any) -> Iterator[int]:

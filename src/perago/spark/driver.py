@@ -42,7 +42,7 @@ class Driver:
     def session(self, settings: Mapping[str, str]) -> ClassicSession:
         self.start()
         assert self._session is not None  # noqa: S101  start has just made it
-        return ClassicSession(self._session, settings)
+        return ClassicSession(self._session, settings, _kill if self._is_ours else _nothing)
 
     def close(self) -> None:
         self._session = None
@@ -131,6 +131,10 @@ def _own_interrupts() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def _nothing() -> None:
+    """Somebody else's driver is theirs to end."""
+
+
 def _somebody_elses() -> SparkSession | None:
     """A process has one driver: where a person's own tests have started it, it serves us too, and they end it."""
     context: Any = SparkContext
@@ -165,6 +169,19 @@ def _end() -> None:
     with contextlib.suppress(*GONE):
         if context._active_spark_context is not None:  # noqa: SLF001
             context._active_spark_context.stop()  # noqa: SLF001
+    _forget(gateway)
+
+
+def _kill() -> None:
+    """End a driver that gives answers to other questions: nothing more is asked of it."""
+    context: Any = SparkContext
+    if context._gateway is not None:  # noqa: SLF001
+        context._gateway.proc.kill()  # noqa: SLF001
+        _forget(context._gateway)  # noqa: SLF001
+
+
+def _forget(gateway: Any) -> None:
+    context: Any = SparkContext
     with contextlib.suppress(*GONE):
         gateway.shutdown()
     _end_process(gateway.proc)
