@@ -35,8 +35,8 @@ dev: $(READY) ## a real Conductor and a real lakeFS until Ctrl-C
 	@$(BIN)/perago dev
 
 .PHONY: test
-test: lint ## lint, then every test, on servers of its own
-	$(BIN)/pytest $(TEST_ARGS)
+test: lint ## lint, then every test, on one pair of servers; TEST_ARGS='tests/lake -k merge' picks some
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(TEST_ARGS)
 
 .PHONY: model
 model: $(READY) ## check the publication protocol with TLC; DEPTH=1 looks further, SHOW=revoke tells a counterexample

@@ -171,7 +171,7 @@ def test_a_task_without_a_workspace_needs_none(inside: Perago, project: Path) ->
     assert_refused(inside("run", "free", "--write", "x"), "has no workspace; leave --write out")
 
 
-def test_read_only_no_change_and_spark(inside: Perago, project: Path) -> None:
+def test_read_only_and_no_change(inside: Perago, project: Path) -> None:
     (project / "look.py").write_text(GOOD.replace('prefix="/words"', "read_only=True"))
     result = inside("run", "look", "-w", "ws", "-p", params("x"))
     assert "read-only: nothing is published" in result.stdout
@@ -180,13 +180,14 @@ def test_read_only_no_change_and_spark(inside: Perago, project: Path) -> None:
     (project / "ws" / "out" / "words.txt").write_text("x\n")
     (project / "ws" / "in" / "old.txt").unlink()
     assert "no changes: nothing to publish" in inside("run", "words", "-w", "ws", "-p", params("x", 1)).stdout
-    imported = GOOD.replace("import TaskFailed", "import SparkWorkspace, TaskFailed")
-    spark = imported.replace("workspace: Path", "workspace: SparkWorkspace")
-    (project / "spark_words.py").write_text(spark)
-    assert_refused(inside("run", "spark_words", "-w", "ws", "-p", params("x")), "works on Spark, which needs perago[spark]")
 
 
 SLOW = GOOD.replace('    print("the body speaks")', '    print("the body speaks", flush=True)\n    __import__("time").sleep(60)')
+
+
+def hear_ctrl_c() -> None:
+    """What a shell starts in the background ignores the signal, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_ctrl_c_ends_it_quietly_and_leaves_nothing(project: Path, tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_ctrl_c_ends_it_quietly_and_leaves_nothing(project: Path, tmp_path: Path
     command = [program, "run", "words", "-w", "ws", "-p", params("x")]
     env = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=project, env=env, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(command, cwd=project, env=env, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_ctrl_c) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "the body speaks\n"
         process.send_signal(signal.SIGINT)

@@ -124,10 +124,11 @@ def test_a_killed_worker_is_not_shown(rig: Rig) -> None:
 
 def test_more_modules_than_slots_and_none_starves(rig: Rig) -> None:
     worker = rig.start(GROW, LOOK, PLAIN, jobs=1)
-    flood = [rig.plain() for _ in range(30)]
     base = rig.seed()
     began = time.monotonic()
+    flood = [rig.plain() for _ in range(10)]
     workflow = rig.real.start_workflow([rig.step(LOOK, "look", {}, rig.workspace(base))])
+    flood += [rig.plain() for _ in range(20)]
     assert rig.ended(workflow) == "COMPLETED"
     assert [rig.ended(one) for one in flood] == ["COMPLETED"] * 30
     worker.until("attempt", count=31)
