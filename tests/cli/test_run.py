@@ -197,7 +197,15 @@ def test_ctrl_c_ends_it_quietly_and_leaves_nothing(project: Path, tmp_path: Path
     command = [program, "run", "words", "-w", "ws", "-p", params("x")]
     env = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=project, env=env, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_ctrl_c) as process:
+    with subprocess.Popen(
+        command,
+        cwd=project,
+        env=env,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        preexec_fn=hear_ctrl_c,  # noqa: PLW1509  no threads here
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "the body speaks\n"
         process.send_signal(signal.SIGINT)
