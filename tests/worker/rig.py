@@ -60,9 +60,10 @@ class Worker:
         return [line for line in self.lines() if line.get("event") == event]
 
     def executors(self) -> list[int]:
-        """Living children of the supervisor that run attempts."""
-        found = [pid for pid in children(self.pid) if b"perago.worker.executor" in command(pid)]
-        self.seen.update(found, children(self.pid))
+        """Living processes that run attempts, each below its warden, which is the supervisor's child."""
+        wardens = children(self.pid)
+        found = [pid for warden in wardens for pid in children(warden) if b"perago.worker.executor" in command(pid)]
+        self.seen.update(found, wardens, *map(children, found))
         return found
 
     def until(self, event: str, *, count: int = 1, within: float = 30.0) -> dict[str, Any]:

@@ -1,18 +1,12 @@
-"""Small parts of the worker on their own: messages, deaths, backoff, the guardian, slots of the fake."""
-
-import os
-import signal
-import subprocess
+"""Small parts of the worker on their own: messages, deaths, backoff, tallies."""
 
 import pytest
-from tests.worker.rig import alive, eventually
 
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.events import Done, Phase, Progress
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
 from perago.worker import messages, slot, tally
-from perago.worker.guardian import Guardian
 from perago.worker.process import Death
 
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
@@ -41,7 +35,7 @@ def test_what_the_supervisor_says_arrives_as_it_was(message: messages.ToExecutor
     [
         messages.Declared((FACTS,)),
         messages.Refused("no"),
-        messages.Ready(),
+        messages.Ready(7),
         messages.Fence(3),
         messages.Happened(Done(Phase.BODY, "body", 0.5, error="x")),
         messages.Happened(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
@@ -87,31 +81,3 @@ def test_a_tally_sums_up_its_events() -> None:
         "bytes": 100,
         "requests": 11,
     }
-
-
-def test_the_guardian_kills_the_groups_it_still_has_and_no_other() -> None:
-    guardian = Guardian()
-    sleepers = [subprocess.Popen(["/bin/sleep", "600"], start_new_session=True) for _ in range(3)]
-    try:
-        for sleeper in sleepers:
-            guardian.watch(sleeper.pid)
-        guardian.forget(sleepers[1].pid)
-        guardian.close()
-        eventually(lambda: sleepers[0].poll() is not None and sleepers[2].poll() is not None, within=5)
-        assert sleepers[0].returncode == -signal.SIGKILL
-        assert sleepers[1].poll() is None
-    finally:
-        for sleeper in sleepers:
-            if sleeper.poll() is None:
-                os.kill(sleeper.pid, signal.SIGKILL)
-            sleeper.wait()
-    assert not alive(guardian.pid)
-
-
-def test_a_guardian_that_was_killed_disturbs_nobody() -> None:
-    guardian = Guardian()
-    os.kill(guardian.pid, signal.SIGKILL)
-    eventually(lambda: not alive(guardian.pid), within=5)
-    guardian.watch(1)
-    guardian.forget(1)
-    guardian.close()

@@ -11,7 +11,7 @@ from typing import Any
 from perago.conductor import completion
 from perago.conductor.port import Polled
 from perago.errors import ConductorError, TaskStatus
-from perago.events import Event, Progress
+from perago.events import Done, Event, Phase, Progress
 from perago.model import Outcome
 from perago.protocol import names
 from perago.worker import logs, messages, metrics
@@ -137,6 +137,9 @@ class Broker:
         if isinstance(event, Progress) and running.tidings.are_due(event, time.monotonic()):
             self._log.info("progress", note=event.note, **logs.of_attempt(running.attempt, running.execution_id))
             self._spawn(self._tell(running, event.note))
+        if isinstance(event, Done) and event.phase is Phase.CLEAN_UP and event.error is not None:
+            about = logs.of_attempt(running.attempt, running.execution_id)
+            self._log.warning(event.detail or event.action, error=event.error, **about)
 
     async def _tell(self, running: Running, note: str) -> None:
         """In Conductor's task log, for whoever waits there. One that does not arrive is followed by others."""

@@ -1,7 +1,6 @@
 """One executor process: imports the task modules, connects, then runs one attempt at a time as the supervisor says."""
 
 import contextlib
-import ctypes
 import io
 import os
 import signal
@@ -31,7 +30,6 @@ from perago.workspace.local import LocalWorkspace
 LAKE_TIMEOUTS = Timeouts(connect=10, request=60)
 REFUSED = 3
 """Exit code of an executor whose modules cannot be used."""
-_PR_SET_PDEATHSIG = 1
 
 
 class Executor:
@@ -62,7 +60,7 @@ class Executor:
         with contextlib.suppress(LakeError):
             if self._settings.lakefs is not None:
                 self._lake.capabilities()
-        self._line.send(messages.Ready())
+        self._line.send(messages.Ready(os.getpid()))
 
     def serve(self) -> None:
         for run in self._line.runs():
@@ -127,18 +125,9 @@ def _lake(settings: worker_settings.Settings) -> LakeFS:
     return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)
 
 
-def die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when the supervisor ends; if it ended before we asked, end now."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def main(arguments: Sequence[str]) -> int:
-    """`python -m perago.worker.executor FD PARENT MODULE…`, started by the supervisor only."""
-    descriptor, parent, *modules = arguments
-    die_with(int(parent))
+    """`python -m perago.worker.executor FD MODULE…`, started by its warden only."""
+    descriptor, *modules = arguments
     calling_off = interruption.Interruption()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, calling_off.on_signal)

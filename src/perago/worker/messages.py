@@ -94,6 +94,7 @@ class Refused:
 class Ready:
     """Imported and connected."""
 
+    pid: int
     kind: Literal["ready"] = "ready"
 
 

@@ -1,4 +1,4 @@
-"""An executor's process as the supervisor holds it: started fresh, spoken to over a private socket, heard, and ended."""
+"""An executor as the supervisor holds it: started fresh below a warden, spoken to over a private socket, heard, and ended."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perago.worker import messages
-from perago.worker.guardian import Guardian
+from perago.worker import messages, warden
+from perago.worker.orphanage import Orphanage
 
 LONGEST_LINE = 16 << 10
 DRAIN_SECONDS = 2.0
@@ -43,35 +43,40 @@ class Ears:
 
 
 class ExecutorProcess:
-    """Made by `start`; `ended` is done when it is dead and everything it said has been heard."""
+    """Made by `start`; `ended` is done when it is dead, with all that it started, and everything it said has been heard."""
 
-    def __init__(self, popen: "subprocess.Popen[bytes]", connection: socket.socket, ears: Ears, guardian: Guardian) -> None:
+    def __init__(
+        self, popen: "subprocess.Popen[bytes]", connection: socket.socket, line: socket.socket, ears: Ears, orphanage: Orphanage
+    ) -> None:
         self._popen = popen
         self._ears = ears
-        self._guardian = guardian
+        self._orphanage = orphanage
         self._connection = connection
+        self._line = line
         self._writer: asyncio.StreamWriter | None = None
         self.ended: asyncio.Task[Death] = asyncio.create_task(self._watch())
 
     @classmethod
-    def start(cls, modules: Sequence[str], ears: Ears, guardian: Guardian) -> "ExecutorProcess":
-        """From the loop's thread: the kernel ties the child's life to the thread that starts it."""
+    def start(cls, modules: Sequence[str], ears: Ears, orphanage: Orphanage) -> "ExecutorProcess":
         ours, theirs = socket.socketpair()
-        with theirs:
+        line, orders = socket.socketpair()
+        line.setblocking(False)
+        with theirs, orders:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "perago.worker.executor", str(theirs.fileno()), str(os.getpid()), *modules],
+                [sys.executable, "-I", "-S", warden.__file__, str(theirs.fileno()), *modules],
                 pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
+                stdin=orders,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, "PYTHONFAULTHANDLER": "1"},
                 start_new_session=True,
             )
-        guardian.watch(popen.pid)
-        return cls(popen, ours, ears, guardian)
+        orphanage.started(popen.pid)
+        return cls(popen, ours, line, ears, orphanage)
 
     @property
     def pid(self) -> int:
+        """The warden's; the executor says its own when it is ready."""
         return self._popen.pid
 
     @property
@@ -88,31 +93,47 @@ class ExecutorProcess:
         if self._writer is not None:
             self._writer.close()
 
-    def signal(self, number: signal.Signals) -> None:
-        """SIGKILL goes to all that the executor and its body started, anything else to the executor alone."""
-        if self._popen.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if number is signal.SIGKILL:
-                os.killpg(self.pid, number)
-            else:
-                os.kill(self.pid, number)
+    def interrupt(self) -> None:
+        """SIGTERM to the executor alone."""
+        self._order(warden.INTERRUPT)
+
+    def end_orphans(self) -> None:
+        """What bodies started and abandoned; what the executor itself still holds stays."""
+        self._order(warden.END_ORPHANS)
+
+    def kill(self) -> None:
+        """The executor and all that ever came of it."""
+        self._order(warden.END)
+
+    def kill_warden(self) -> None:
+        """Where it does not obey; the executor dies with it, and the orphanage sees to the rest."""
+        self._popen.kill()
+
+    def _order(self, order: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._line.send(order)
 
     async def _watch(self) -> Death:
         reader, self._writer = await asyncio.open_connection(sock=self._connection)
         hearing = asyncio.create_task(self._hear(reader))
         pipes = [await self._listen("stdout", self._popen.stdout), await self._listen("stderr", self._popen.stderr)]
         code = await self._exit()
-        # Whatever it left running would keep its pipes open, and nobody would look after it.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._guardian.forget(self.pid)
+        self._orphanage.ended(self.pid)
+        said = self._last_word()
+        if said is None:
+            await self._orphanage.clear()
         await asyncio.wait([hearing, *(pipe.closed for _, pipe in pipes)], timeout=DRAIN_SECONDS)
         hearing.cancel()
         for transport, _ in pipes:
             transport.close()
         self._writer.close()
-        return Death(code)
+        return Death(code if said is None else said)
+
+    def _last_word(self) -> int | None:
+        """The executor's exit code; None from a warden that was killed before it had seen to everything."""
+        with self._line, contextlib.suppress(OSError, ValueError):
+            return int(self._line.recv(64))
+        return None
 
     async def _exit(self) -> int:
         """A thread waits, so that no process-wide child handler is needed."""

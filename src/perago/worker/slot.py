@@ -3,7 +3,6 @@
 import asyncio
 import collections
 import contextlib
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from perago.errors import ConductorError, TaskStatus
 from perago.model import Outcome
 from perago.worker import logs, messages
-from perago.worker.guardian import Guardian
+from perago.worker.orphanage import Orphanage
 from perago.worker.process import Death, Ears, ExecutorProcess
 from perago.worker.running import Running
 
@@ -21,6 +20,8 @@ CALLED_OFF_SECONDS = 5.0
 INTERRUPTED_SECONDS = 5.0
 """For an interrupted body to end; then its executor is killed."""
 HARD_SECONDS = 1.0
+KILLED_SECONDS = 6.0
+"""A bit more than a warden takes at most."""
 KEPT_LINES = 40
 TURNS = 3
 """Of the loop, in which what the body printed last, and flushed before it finished, is read and still counts as the attempt's."""
@@ -32,7 +33,7 @@ class Crew:
     """What all slots share."""
 
     modules: Sequence[str]
-    guardian: Guardian
+    orphanage: Orphanage
     journal: logs.Journal
     stopping: asyncio.Event
     restarted: Callable[["Slot", Death], None]
@@ -48,6 +49,7 @@ class Slot:
         self.refusal: messages.Refused | None = None
         self._crew = crew
         self._process: ExecutorProcess | None = None
+        self._pid: int | None = None
         self._is_ready = asyncio.Event()
         self._deaths_in_a_row = 0
         self._last_lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
@@ -57,7 +59,8 @@ class Slot:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None and self._process.is_alive else None
+        """The executor's own, once it is ready."""
+        return self._pid if self._process is not None and self._process.is_alive else None
 
     @property
     def process(self) -> ExecutorProcess | None:
@@ -68,7 +71,8 @@ class Slot:
         self._is_ready.clear()
         self.state = "starting"
         self._last_lines.clear()
-        self._process = ExecutorProcess.start(self._crew.modules, Ears(self._heard, self._printed), self._crew.guardian)
+        self._pid = None
+        self._process = ExecutorProcess.start(self._crew.modules, Ears(self._heard, self._printed), self._crew.orphanage)
         if self._file is not None:
             self._file.close()
         self._log, self._file = self._crew.journal.logger(self.name, self._process.pid)
@@ -116,6 +120,8 @@ class Slot:
         await asyncio.wait({running.outcome, process.ended}, return_when=asyncio.FIRST_COMPLETED)
         if running.outcome.done():
             self._deaths_in_a_row = 0
+            if running.cancel_reason is not None:
+                process.end_orphans()
             for _ in range(TURNS):
                 await asyncio.sleep(0)
             return running.outcome.result()
@@ -129,14 +135,14 @@ class Slot:
         process = self._process
         if process is None:
             return
-        for pause, number in (
-            (0.0 if hard else CALLED_OFF_SECONDS, signal.SIGTERM),
-            (HARD_SECONDS if hard else INTERRUPTED_SECONDS, signal.SIGKILL),
+        for pause, act in (
+            (0.0 if hard else CALLED_OFF_SECONDS, process.interrupt),
+            (HARD_SECONDS if hard else INTERRUPTED_SECONDS, process.kill),
         ):
             await asyncio.wait({running.outcome, process.ended}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             if running.outcome.done() or self.running is not running:
                 return
-            process.signal(number)
+            act()
 
     def shown(self) -> dict[str, Any]:
         """For people who look at the worker."""
@@ -158,7 +164,9 @@ class Slot:
         if process is not None:
             process.hang_up()
             await asyncio.wait({process.ended}, timeout=HARD_SECONDS)
-            process.signal(signal.SIGKILL)
+            process.kill()
+            await asyncio.wait({process.ended}, timeout=KILLED_SECONDS)
+            process.kill_warden()
             await process.ended
         if self._file is not None:
             self._file.close()
@@ -186,7 +194,8 @@ class Slot:
                     self.declared.set_result(tasks)
             case messages.Refused():
                 self.refusal = message
-            case messages.Ready():
+            case messages.Ready(pid):
+                self._pid = pid
                 self._is_ready.set()
             case messages.Remark(level, text):
                 self._say(level, text)

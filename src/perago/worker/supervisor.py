@@ -20,9 +20,9 @@ from perago.model import TaskType
 from perago.worker import executor, lakewatch, logs, messages, remains, startup
 from perago.worker.broker import Broker
 from perago.worker.desk import Desk
-from perago.worker.guardian import Guardian
 from perago.worker.health import HealthServer
 from perago.worker.metrics import Metrics
+from perago.worker.orphanage import Orphanage
 from perago.worker.polling import Polling, Queue
 from perago.worker.process import Death
 from perago.worker.running import Running
@@ -93,13 +93,11 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
-        guardian = Guardian()
         try:
-            return await self._run(Crew(self._orders.modules, guardian, self._journal, self._stopping, self._restarted))
+            return await self._run(Crew(self._orders.modules, Orphanage(), self._journal, self._stopping, self._restarted))
         finally:
             self._stopping.set()
             await asyncio.gather(*(slot.close() for slot in self._slots))
-            guardian.close()
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._client.close()
             self._log_file.close()
@@ -196,7 +194,7 @@ class Supervisor:
         if self._signals > 2:  # noqa: PLR2004  drain, hard, now
             for slot in self._slots:
                 if slot.process is not None:
-                    slot.process.signal(signal.SIGKILL)
+                    slot.process.kill()
 
     @property
     def _is_hard(self) -> bool:

@@ -151,6 +151,21 @@ def start_a_child(params: Params) -> None:
     time.sleep(params.seconds)
 
 
+DAEMON = """
+import subprocess
+away = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+print(subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, env={}, **away).pid)
+"""
+
+
+def start_a_daemon(params: Params) -> None:
+    """Its parent has ended, it has a session and an environment of its own, and nothing of ours is open in it."""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", DAEMON], capture_output=True, text=True, check=True)
+    noted = Path(f"{params.text}.new")
+    noted.write_text(done.stdout.strip())
+    noted.rename(params.text)
+
+
 def speak(params: Params) -> None:
     print("a line on stdout ü")  # noqa: T201
     print("a line on stderr", file=sys.stderr)  # noqa: T201
@@ -181,6 +196,7 @@ ACTIONS: dict[str, Callable[[Params], object]] = {
     "look-around": look_around,
     "fork": fork,
     "child": start_a_child,
+    "daemon": start_a_daemon,
     "print": speak,
 }
 
@@ -191,4 +207,6 @@ def plain(params: Params) -> Output:
     if params.do == "wrong-result":
         return {"said": 1, "more": 2}  # pyright: ignore[reportReturnType]
     ACTIONS[params.do](params)
+    if params.do == "daemon" and params.seconds:
+        time.sleep(params.seconds)
     return Output(said=params.text or "done")

@@ -1,0 +1,44 @@
+"""What a killed warden leaves comes to the supervisor, which ends it. Wardens are known here from their start to their end."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+
+from perago.worker import warden
+
+ENDING_SECONDS = 2.0
+
+
+class Orphanage:
+    """One per supervisor, whose only other children are those that it had before."""
+
+    def __init__(self) -> None:
+        warden.adopt_orphans()
+        self._spared = set(_children(()))
+
+    def started(self, pid: int) -> None:
+        self._spared.add(pid)
+
+    def ended(self, pid: int) -> None:
+        self._spared.discard(pid)
+
+    async def clear(self) -> None:
+        """After a warden that did not end by itself: all that has no warden any more."""
+        deadline = time.monotonic() + ENDING_SECONDS
+        while (orphans := _children(self._spared)) and time.monotonic() < deadline:
+            warden.kill(orphans)
+            _reap(orphans)
+            await asyncio.sleep(0.01)
+
+
+def _children(spared: "set[int] | tuple[()]") -> list[int]:
+    return warden.descendants(os.getpid(), spared=spared) if sys.platform == "linux" else []
+
+
+def _reap(pids: list[int]) -> None:
+    for pid in pids:
+        # Not ours to wait for unless its own parent has ended.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
