@@ -160,6 +160,42 @@ def test_an_address_that_is_not_an_api_is_said_so(scripted: Scripted, client: Co
         client.check()
 
 
+@pytest.mark.parametrize(
+    "answer", [(404, {"message": "No static resource"}), (404, b"nothing here"), (200, {"version": 1}), (200, b"ok")]
+)
+def test_a_server_that_is_no_conductor_is_said_so(
+    scripted: Scripted, client: ConductorClient, answer: tuple[int, object]
+) -> None:
+    scripted.answers = [answer]
+    with pytest.raises(ConductorRejected, match=r"does not answer as Conductor does; CONDUCTOR_SERVER_URL is its API"):
+        client.check()
+
+
+def test_a_conductor_passes_the_check(scripted: Scripted, client: ConductorClient) -> None:
+    scripted.answers = [(200, [])]
+    client.check()
+
+
+@pytest.mark.parametrize("spoilt", [b"ok", ["text"], [{"taskId": "t1"}], {"taskId": "t1"}], ids=repr)
+def test_a_poll_that_cannot_be_read_may_have_taken_a_task(scripted: Scripted, client: ConductorClient, spoilt: object) -> None:
+    scripted.answers = [(200, spoilt)]
+    with pytest.raises(ConductorUnknown, match="answer to a poll for x cannot be read"):
+        client.poll(TaskType("x"), WorkerId("n"), wait_seconds=0)
+
+
+@pytest.mark.parametrize("spoilt", [b"ok", [], 5], ids=repr)
+def test_a_read_that_is_no_task_is_an_error_and_no_crash(scripted: Scripted, client: ConductorClient, spoilt: object) -> None:
+    scripted.answers = [(200, spoilt)]
+    with pytest.raises(ConductorRejected, match="where an object was expected"):
+        client.task(TaskId("t1"))
+
+
+def test_an_input_that_conductor_keeps_elsewhere_is_told_apart(scripted: Scripted, client: ConductorClient) -> None:
+    scripted.answers = [(200, [TASK | {"inputData": {}, "externalInputPayloadStoragePath": "a.json"}]), (200, [TASK])]
+    found = [client.poll(TaskType("x"), WorkerId("n"), wait_seconds=0) for _ in range(2)]
+    assert [one.input_is_elsewhere for one in found if one is not None] == [True, False]
+
+
 def test_a_completion_never_extends_the_lease_and_a_failure_has_no_output(scripted: Scripted, client: ConductorClient) -> None:
     scripted.answers = [(200, b"t1")]
     client.report(ATTEMPT, DONE, timeout=2)

@@ -1,5 +1,6 @@
 """One suite for the client on a real Conductor and for the fake: what holds for one holds for the other."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from tests.conductor.arrange import Arranged, nonce, take
 
 from perago.conductor import completion
 from perago.errors import ConductorNotFound, TaskStatus
-from perago.model import Outcome, TaskId, TaskType, WorkflowId
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3, "none": None, "price": 0.1, "big": 2**70}})
 FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full", ("line one", "line two ü"))
@@ -152,6 +153,27 @@ def test_a_task_handed_back_goes_to_the_next_poll_and_spends_no_retry(arranged: 
     second = take(arranged.conductor, task_type).attempt
     assert (second.task_id, second.retry_count, second.poll_count) == (first.task_id, 0, 2)
     assert not completion.is_current(first, arranged.conductor.task(first.task_id))
+
+
+def test_a_task_is_found_by_the_poll_that_it_was_handed_to(arranged: Arranged) -> None:
+    conductor, kind = arranged.conductor, arranged.task_type()
+    arranged.start(kind)
+    arranged.start(kind)
+    ours, theirs = take(conductor, kind), take(conductor, kind)
+
+    def found() -> list[Attempt]:
+        return list(conductor.handed_out(kind, {ours.attempt.worker_id}))
+
+    deadline = time.monotonic() + 10
+    while not found() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert found() == [ours.attempt]
+    assert list(conductor.handed_out(kind, {WorkerId("somebody-else")})) == []
+    conductor.report(ours.attempt, DONE, timeout=5)
+    while found() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert found() == []
+    assert list(conductor.handed_out(kind, {theirs.attempt.worker_id})) == [theirs.attempt]
 
 
 def test_a_long_reason_is_cut_and_not_refused(arranged: Arranged) -> None:

@@ -1,12 +1,15 @@
 """Small parts of the worker on their own: messages, deaths, backoff, tallies."""
 
+import inspect
+
 import pytest
 
+from perago.attempt import publish
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.events import Done, Phase, Progress
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
-from perago.worker import messages, slot, tally
+from perago.worker import messages, metrics, slot, tally
 from perago.worker.process import Death
 
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
@@ -81,3 +84,32 @@ def test_a_tally_sums_up_its_events() -> None:
         "bytes": 100,
         "requests": 11,
     }
+
+
+def test_what_happened_to_attempts_is_counted() -> None:
+    counted = metrics.Metrics()
+    counted.happened("t", Done(Phase.FENCE, "attempt fence", 0.1))
+    counted.happened("t", Done(Phase.FENCE, "attempt fence", 0.1, error="StaleAttemptError"))
+    counted.happened("t", Done(Phase.REVOKE, metrics.REVOKED, 0.1))
+    counted.happened("t", Done(Phase.REVOKE, "list staging branches", 0.1))
+    counted.happened("t", Done(Phase.PUBLISH, metrics.REPLACED, 0.1, error="LakeUnknown"))
+    counted.happened("t", Done(Phase.DOWNLOAD, "download", 0.1, bytes=7))
+    counted.lease_extended(2.0)
+    counted.called_off("t")
+    shown = counted.render().decode()
+    for line in (
+        'perago_fence_refusals_total{task="t"} 1.0',
+        'perago_revocations_total{task="t"} 1.0',
+        'perago_bytes_total{phase="download",task="t"} 7.0',
+        "perago_lease_lateness_seconds_sum 2.0",
+        'perago_attempts_called_off_total{task="t"} 1.0',
+        'perago_phase_seconds_count{phase="fence",task="t"} 2.0',
+    ):
+        assert line in shown
+    assert 'perago_abandoned_publications_replaced_total{task="t"}' not in shown
+
+
+def test_the_publication_names_its_effects_as_the_metrics_know_them() -> None:
+    words = inspect.getsource(publish)
+    assert f'"{metrics.REVOKED}"' in words
+    assert f'"{metrics.REPLACED}"' in words

@@ -100,5 +100,5 @@ def _log(error: BaseException) -> tuple[str, ...]:
 
 
 def _hide(text: str) -> str:
-    """Staging branch names are Perago's own business and never leave it."""
-    return _STAGING.sub("the staging branch", text)
+    """Staging branch names are Perago's own business and never leave it; nor does what is no text (of a file's name, for one)."""
+    return _STAGING.sub("the staging branch", text.encode(errors="backslashreplace").decode())

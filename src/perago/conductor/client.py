@@ -1,16 +1,18 @@
 """Conductor over HTTP: the port's verbs out, values in. Reads are retried a little, writes go out once."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from perago.conductor import wire
 from perago.conductor.http import Http
 from perago.conductor.port import Polled, Snapshot
-from perago.errors import ConductorNotFound
+from perago.errors import ConductorNotFound, ConductorRejected, ConductorUnknown
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 
 LONGEST_POLL = 5.0
+SEARCHED = "50"
+"""Of the tasks of a type that run anywhere, the latest: a lost one is among them unless many were begun since."""
 POLL_SLACK = 10.0
 """A poll that ends early may have taken a task that then runs nowhere, so its timeout is generous."""
 
@@ -37,23 +39,37 @@ class ConductorClient:
         self._http.close()
 
     def check(self) -> None:
-        """Reachable, and it accepts the credentials; raises what is wrong otherwise."""
-        self._http.read("/metadata/taskdefs/perago.does.not.exist", absent_is_none=True)
+        """Reachable, a Conductor, and it accepts the credentials; raises what is wrong otherwise."""
+        try:
+            found = self._http.read("/tasks/queue/polldata", query={"taskType": "perago.does.not.exist"})
+        except ConductorNotFound as error:
+            raise self._no_conductor() from error
+        if not isinstance(found, list):
+            raise self._no_conductor()
+
+    def _no_conductor(self) -> ConductorRejected:
+        return ConductorRejected(
+            f"{self._http.url} does not answer as Conductor does; CONDUCTOR_SERVER_URL is its API, such as http://host:8080/api"
+        )
 
     def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
         wait = min(max(wait_seconds, 0.0), LONGEST_POLL)
         query = {"count": "1", "timeout": str(int(wait * 1000)), "workerid": worker_id}
         tasks = self._http.write("GET", f"/tasks/poll/batch/{wire.segment(task_type)}", query=query, timeout=wait + POLL_SLACK)
-        return wire.polled(tasks[0]) if tasks else None
+        try:
+            return wire.polled(wire.an_object(tasks[0])) if tasks else None
+        except (ConductorRejected, KeyError, TypeError) as error:
+            # It may have been a task before somebody on the way spoilt it.
+            raise ConductorUnknown(f"Conductor's answer to a poll for {task_type} cannot be read") from error
 
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot:
         """The task first: a workflow that ends between the two reads is then seen as ended."""
-        task = self._http.read(f"/tasks/{wire.segment(task_id)}")
-        workflow = self._http.read(f"/workflow/{wire.segment(workflow_id)}", query={"includeTasks": "false"})
+        task = self._object(f"/tasks/{wire.segment(task_id)}")
+        workflow = self._object(f"/workflow/{wire.segment(workflow_id)}", {"includeTasks": "false"})
         return wire.snapshot(task, str(workflow.get("status", "")))
 
     def task(self, task_id: TaskId) -> Snapshot:
-        return wire.snapshot(self._http.read(f"/tasks/{wire.segment(task_id)}"), "")
+        return wire.snapshot(self._object(f"/tasks/{wire.segment(task_id)}"), "")
 
     def extend_lease(self, attempt: Attempt) -> None:
         self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"extendLease": True})
@@ -64,16 +80,30 @@ class ConductorClient:
     def hand_back(self, attempt: Attempt) -> None:
         self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"callbackAfterSeconds": 0})
 
+    def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
+        query = {
+            "query": f"taskType='{task_type}' AND status='IN_PROGRESS'",
+            "freeText": "*",
+            "sort": "startTime:DESC",
+            "start": "0",
+            "size": SEARCHED,
+        }
+        found = self._object("/tasks/search-v2", query)
+        return [wire.attempt(task) for task in found.get("results") or [] if task.get("workerId") in worker_ids]
+
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         if lines:
             self._http.write("POST", f"/tasks/{wire.segment(task_id)}/log", text="\n".join(lines))
 
     def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None:
         try:
-            return self._http.read(f"/metadata/taskdefs/{wire.segment(task_type)}")
+            return self._object(f"/metadata/taskdefs/{wire.segment(task_type)}")
         except ConductorNotFound:
             return None
 
     def put_task_definition(self, definition: Mapping[str, Any]) -> None:
         """Posting a definition creates it and overwrites the one of that name."""
         self._http.write("POST", "/metadata/taskdefs", body=[dict(definition)])
+
+    def _object(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+        return wire.an_object(self._http.read(path, query=query))

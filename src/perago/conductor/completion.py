@@ -77,26 +77,26 @@ def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded
     return True
 
 
-def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
+def deliver(
     conductor: port.Conductor,
     attempt: Attempt,
     outcome: Outcome,
     *,
     deadline: float,
     request_timeout: float,
-    fenced: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Delivery:
-    """Fence (unless `fenced` a moment ago), send and read until it is known, at the latest until `deadline` (by `clock`).
+    """Read, send, and read until it is known, at the latest until `deadline` (by `clock`).
 
+    The read before the first report is never spared, however young the last one is: after a rerun Conductor takes the result of
+    the execution before for that of the new one, whose publication may already have replaced it. Clock and sleep are for tests.
     `ConductorRejected` passes through: Conductor will never take this result as it is.
     """
     sent, trouble = 0, "the lease ended first"
     while deadline - clock() > SHORTEST_REQUEST:
         try:
-            is_first = fenced and not sent
-            verdict = False if is_first else judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
+            verdict = judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
         except ConductorNotFound:
             return Superseded("Conductor no longer has the task")
         except (ConductorUnavailable, ConductorUnknown) as error:

@@ -36,15 +36,11 @@ class Http:
     def close(self) -> None:
         self._pool.clear()
 
-    def read(self, path: str, *, query: Mapping[str, str] | None = None, absent_is_none: bool = False) -> Any:
+    def read(self, path: str, *, query: Mapping[str, str] | None = None) -> Any:
         """A request without effect: tried a few times, with jitter, where trying again may help."""
         for tries_left in reversed(range(READ_TRIES)):
             try:
                 return self._call("GET", path, query=query, writes=False)
-            except ConductorNotFound:
-                if absent_is_none:
-                    return None
-                raise
             except ConductorUnavailable:
                 if not tries_left:
                     raise

@@ -4,7 +4,7 @@ Every method raises leaves of `ConductorError`. Conductor answers 200 to updates
 accepted: read the task.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,8 @@ class Polled:
     response_timeout_seconds: float
     timeout_seconds: float = 0
     """No lease extends this one: work beyond it is lost. 0 means none."""
+    input_is_elsewhere: bool = False
+    """It was too large for Conductor, which sent the path of a file in its payload storage instead of it."""
 
 
 class AttemptFence(Protocol):
@@ -57,6 +59,13 @@ class Conductor(Protocol):
 
     def hand_back(self, attempt: Attempt) -> None:
         """Put a task that was polled but not begun back into its queue, for whoever polls next; no retry is spent."""
+        ...
+
+    def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
+        """Tasks in progress that these polls were given, for polls whose reply was lost.
+
+        From the server's search index: one that is switched off or behind says of fewer than there are, never of more.
+        """
         ...
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Conductor's JSON to and from our values; pure."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from perago.conductor.port import Polled, Snapshot
@@ -16,6 +16,13 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
+def an_object(answer: Any) -> Json:
+    """`ConductorRejected` for anything else: a page of a proxy, for one."""
+    if not isinstance(answer, dict):
+        raise ConductorRejected(f"Conductor answered with {type(answer).__name__} where an object was expected")
+    return cast("Json", answer)
+
+
 def polled(task: Json) -> Polled:
     definition: Json = task.get("taskDefinition") or {}
     return Polled(
@@ -23,6 +30,7 @@ def polled(task: Json) -> Polled:
         input=task.get("inputData") or {},
         response_timeout_seconds=float(task.get("responseTimeoutSeconds") or 0),
         timeout_seconds=float(definition.get("timeoutSeconds") or 0),
+        input_is_elsewhere=bool(task.get("externalInputPayloadStoragePath")),
     )
 
 

@@ -6,7 +6,7 @@ Updates that are ignored answer like those that are taken, writes are last-write
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,8 @@ class Step:
     input: Mapping[str, Any] | Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]] = field(
         default_factory=dict[str, Any]
     )
+    input_is_elsewhere: bool = False
+    """In external payload storage, as the server does with one that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Task:
     poll_count: int = 0
     output: Mapping[str, Any] = field(default_factory=dict[str, Any])
     reason: str | None = None
+    input_is_elsewhere: bool = False
 
 
 @dataclass(slots=True)
@@ -125,6 +128,10 @@ class FakeConductor:
         if self._update(attempt, lambda row: replace(row, status="SCHEDULED")):
             with self._changed:
                 self._enqueue(self.tasks[attempt.task_id])
+
+    def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
+        rows = [row for row in self.tasks.values() if row.task_type == task_type and row.worker_id in worker_ids]
+        return [self._polled(row).attempt for row in rows if row.status == "IN_PROGRESS"]
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         kept = self.logs.setdefault(task_id, [])
@@ -225,6 +232,7 @@ class FakeConductor:
         outputs = {row.reference_name: row.output for row in self.tasks_of(workflow_id)}
         given = what.input(outputs) if callable(what.input) else what.input
         row = Task(workflow_id, task_id, what.task_type, what.reference_name, step, workflow.seq, given, retry_count=retry_count)
+        row = replace(row, input_is_elsewhere=what.input_is_elsewhere)
         self.tasks[task_id] = row
         self._enqueue(row)
 
@@ -267,4 +275,5 @@ class FakeConductor:
             poll_count=row.poll_count,
         )
         response = float(definition.get("responseTimeoutSeconds", _DEFAULT_RESPONSE_TIMEOUT))
-        return Polled(attempt, row.input, response, float(definition.get("timeoutSeconds", 0)))
+        given = {} if row.input_is_elsewhere else row.input
+        return Polled(attempt, given, response, float(definition.get("timeoutSeconds", 0)), row.input_is_elsewhere)

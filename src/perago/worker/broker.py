@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from perago.attempt import outcome as failures
 from perago.conductor import completion
 from perago.conductor.port import Polled
-from perago.errors import ConductorError, TaskStatus
+from perago.errors import ConductorError, TaskInputError, TaskStatus
 from perago.events import Done, Event, Phase, Progress
 from perago.model import Outcome
 from perago.protocol import names
@@ -85,17 +86,27 @@ class Broker:
     # one attempt
 
     async def _attend(self, slot: Slot, polled: Polled, polled_at: float) -> None:
+        if not slot.can_run and await self._handed_back(polled):
+            return
         execution_id = names.execution_id(time.time(), secrets.token_bytes(8))
         running = Running(polled, self._tasks[polled.attempt.task_type], execution_id, self._desk, self, polled_at=polled_at)
         self._slots[execution_id] = slot
         about = logs.of_attempt(running.attempt, execution_id)
         self._log.debug("attempt begins", slot=slot.name, **about)
         keeper = self._spawn(running.keep())
-        outcome = await slot.run(running)
+        outcome = refusal(polled) or await slot.run(running)
         # The executor is free again: it need not wait until Conductor has taken the result.
         concluding = self._spawn(self._conclude(slot.name, running, outcome, keeper))
         self._undelivered.add(concluding)
         concluding.add_done_callback(self._undelivered.discard)
+
+    async def _handed_back(self, polled: Polled) -> bool:
+        """Its executor died while it was asked for, and nobody knows how long the next one takes: others may have it sooner."""
+        try:
+            await self._desk.call(self._desk.conductor.hand_back, polled.attempt)
+        except ConductorError:
+            return False
+        return True
 
     async def _conclude(self, name: str, running: Running, outcome: Outcome, keeper: "asyncio.Task[None]") -> None:
         if running.death is not None:
@@ -176,3 +187,14 @@ class Broker:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
         return task
+
+
+def refusal(polled: Polled) -> Outcome | None:
+    """For an attempt that cannot even be passed on; every retry would get the same input."""
+    if not polled.input_is_elsewhere:
+        return None
+    error = TaskInputError(
+        "the input is too large: Conductor moved it to its external payload storage, which Perago does not read; "
+        "pass large data as files of the workspace, or raise conductor.app.taskInputPayloadSizeThreshold on the server"
+    )
+    return failures.failed(error)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perago.conductor.port import Polled
-from perago.errors import ConductorError
+from perago.errors import ConductorError, ConductorUnknown
 from perago.model import TaskType, WorkerId
 from perago.worker.desk import Desk
 
@@ -46,6 +46,11 @@ class Queue:
         return self.was_empty and now - self.asked_at < COLD_SECONDS
 
 
+def _forgotten(task_type: TaskType, worker_id: WorkerId) -> None:
+    """Where nobody looks for it, its response timeout brings the task back."""
+    del task_type, worker_id
+
+
 @dataclass
 class Polling:
     desk: Desk
@@ -53,6 +58,8 @@ class Polling:
     slots: int
     failed: Callable[[ConductorError], None]
     answered: Callable[[], None]
+    lost: Callable[[TaskType, WorkerId], None] = field(default=_forgotten)
+    """Called for a poll that broke off: it may have been given a task."""
     idle: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -89,13 +96,15 @@ class Polling:
         self._wake()
 
     async def _ask(self, queue: Queue, name: str) -> Polled | None:
-        wait = patience(self.queues, self.idle)
+        wait, worker_id = patience(self.queues, self.idle), nonce(name)
         queue.asking, queue.asked_at = queue.asking + 1, time.monotonic()
         try:
             found = await self._unless_stopped(
-                self.desk.call(self.desk.conductor.poll, queue.task_type, nonce(name), wait_seconds=wait)
+                self.desk.call(self.desk.conductor.poll, queue.task_type, worker_id, wait_seconds=wait)
             )
         except ConductorError as error:
+            if isinstance(error, ConductorUnknown):
+                self.lost(queue.task_type, worker_id)
             self._pause(error)
             return None
         finally:

@@ -148,10 +148,17 @@ class ExecutorProcess:
         return await gone
 
     async def _hear(self, reader: asyncio.StreamReader) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, OSError, ValueError):
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
             while True:
-                size = messages.length(await reader.readexactly(messages.LENGTH.size))
-                self._ears.message(messages.read_by_supervisor(await reader.readexactly(size)))
+                try:
+                    size = messages.length(await reader.readexactly(messages.LENGTH.size))
+                    message = messages.read_by_supervisor(await reader.readexactly(size))
+                except ValueError as error:
+                    self._ears.line("stderr", f"perago: a message of the executor cannot be read: {type(error).__name__}")
+                    # Nobody would hear the end of its attempt, whose lease would be kept for ever.
+                    self.kill()
+                    return
+                self._ears.message(message)
 
     async def _listen(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, _Lines]":
         loop = asyncio.get_running_loop()

@@ -30,8 +30,6 @@ from perago.worker.process import Death
 WATCH_SECONDS = 5.0
 """Between two looks at whether the attempt is still wanted: this late a body learns of it."""
 AGAIN_SECONDS = 1.0
-FRESH_SECONDS = 0.5
-"""So young a reply of Conductor still says that the attempt is wanted; after that it is asked again before the report."""
 REQUEST_SECONDS = 2.0
 """What an extension or a fence takes at worst on a server that is well."""
 
@@ -67,7 +65,6 @@ class Running:
         self.death: Death | None = None
         """How its executor died in it."""
         self.tell: Callable[[messages.ToExecutor], None] = _nobody
-        self._confirmed_at = time.monotonic()
         self._desk = desk
         self._listener = listener
         self._turn = asyncio.Lock()
@@ -109,9 +106,8 @@ class Running:
     async def _look(self) -> bool:
         """A fresh read, then the extension if it is due; False if Conductor did not answer."""
         try:
-            seen = await self._desk.call(self._desk.conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
+            seen = await self._seen()
             fence.assert_current_attempt_snapshot(self.attempt, seen, self.lease.left(time.monotonic()))
-            self._confirmed_at = time.monotonic()
             if not self._over.is_set() and time.monotonic() >= self.lease.extend_at:
                 await self._extend()
         except StaleAttemptError as error:
@@ -122,6 +118,9 @@ class Running:
             self._listener.conductor_failed(error)
             return False
         return True
+
+    async def _seen(self) -> Snapshot:
+        return await self._desk.call(self._desk.conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
 
     async def _extend(self) -> None:
         sent_at = time.monotonic()
@@ -158,9 +157,14 @@ class Running:
         async with self._turn:
             while True:
                 try:
-                    if not self.lease.fits(time.monotonic(), needed=needed) or time.monotonic() >= self.lease.extend_at:
-                        await self._extend()
-                    return await self._desk.call(self._desk.conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
+                    seen = await self._seen()
+                    if self.lease.fits(time.monotonic(), needed=needed) and time.monotonic() < self.lease.extend_at:
+                        return seen
+                    if not completion.is_current(self.attempt, seen):
+                        # An extension now would be written over whatever its new owner does.
+                        return seen
+                    await self._extend()
+                    return await self._seen()
                 except (ConductorUnavailable, ConductorUnknown) as error:
                     self._listener.conductor_failed(error)
                     if self.lease.left(time.monotonic()) < self.facts.completion_seconds or self.cancel_reason is not None:
@@ -198,7 +202,6 @@ class Running:
             deadline=0.0,
             clock=lambda: time.monotonic() - min(until(), self.lease.deadline),
             request_timeout=max(REQUEST_SECONDS, self.facts.completion_seconds),
-            fenced=time.monotonic() - self._confirmed_at < FRESH_SECONDS,
         )
 
 

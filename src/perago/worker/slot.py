@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perago.errors import ConductorError, TaskStatus
+from perago.attempt import outcome as failures
+from perago.errors import ConductorError, TaskInputError, TaskStatus
 from perago.model import Outcome
 from perago.worker import logs, messages
 from perago.worker.orphanage import Orphanage
@@ -114,7 +115,11 @@ class Slot:
         process = self._process
         assert process is not None  # noqa: S101  ready() has just said so
         running.tell = process.send
-        process.send(messages.Run(running.polled, running.execution_id, running.lease.deadline))
+        try:
+            process.send(messages.Run(running.polled, running.execution_id, running.lease.deadline))
+        except ValueError as error:
+            # Half of a surrogate pair, for one. No other attempt gets another input.
+            return failures.failed(TaskInputError(f"the input cannot be passed on: {error}"))
         if running.cancel_reason is not None:
             process.send(messages.Cancel(running.execution_id, running.cancel_reason))
         await asyncio.wait({running.outcome, process.ended}, return_when=asyncio.FIRST_COMPLETED)

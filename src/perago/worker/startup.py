@@ -1,6 +1,8 @@
 """Before the first poll: what the modules need is set, the servers answer and accept us, the definitions are registered."""
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from perago.conductor.port import Conductor
 from perago.declare import taskdef
@@ -25,6 +27,20 @@ def require_distinct(tasks: Sequence[messages.TaskFacts]) -> None:
 def require_settings(tasks: Sequence[messages.TaskFacts], settings: Settings) -> None:
     if any(task.needs_lake for task in tasks):
         settings.require_lakefs()
+        require_writable("PERAGO_WORKSPACE_ROOT", settings.perago_workspace_root)
+        require_writable("PERAGO_CACHE_ROOT", settings.perago_cache_root)
+
+
+def require_writable(name: str, directory: Path) -> None:
+    """Now, in one line, and not in every attempt."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise RuntimeConfigError(
+            f"{name} {directory} cannot be written ({error.strerror}); set it to a directory that this user may write to"
+        ) from error
 
 
 def require_lake(lake: Lake) -> None:

@@ -17,7 +17,7 @@ from perago.conductor.client import ConductorClient
 from perago.errors import RuntimeConfigError, SetupError
 from perago.lake.client import LakeFS
 from perago.model import TaskType
-from perago.worker import executor, lakewatch, logs, messages, remains, startup
+from perago.worker import executor, lakewatch, logs, lostpolls, messages, remains, startup
 from perago.worker.broker import Broker
 from perago.worker.desk import Desk
 from perago.worker.health import HealthServer
@@ -161,7 +161,12 @@ class Supervisor:
         broker = Broker(self._desk, {task.task_type: task for task in tasks}, self._metrics, self._log, self._clear)
         queues = [Queue(TaskType(task.task_type)) for task in tasks]
         polling = Polling(
-            self._desk, queues, self._orders.slots, failed=broker.conductor_failed, answered=broker.conductor_answered
+            self._desk,
+            queues,
+            self._orders.slots,
+            failed=broker.conductor_failed,
+            answered=broker.conductor_answered,
+            lost=lostpolls.LostPolls(self._desk, self._log, self._stopping).add,
         )
         if self._settings.lakefs is not None:
             url = self._settings.lakefs.url
@@ -299,6 +304,7 @@ def _refusal(first: Slot, death: Death) -> SetupError:
 
 def start(orders: Orders, settings: Settings) -> ExitCode:
     """Until it is told to stop."""
+    startup.require_writable("PERAGO_LOG_ROOT", settings.perago_log_root)
 
     async def supervise() -> ExitCode:
         return await Supervisor(orders, settings).run()

@@ -1,0 +1,184 @@
+"""One attempt in the supervisor's hands, on the fake: what is sent to Conductor, and what is not."""
+
+import asyncio
+import io
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from perago.conductor import completion
+from perago.conductor.port import Polled
+from perago.errors import ConductorUnavailable, TaskStatus
+from perago.model import Attempt, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.testing.conductor import FakeConductor, Step
+from perago.worker import logs, messages
+from perago.worker.broker import Broker
+from perago.worker.desk import Desk
+from perago.worker.metrics import Metrics
+from perago.worker.polling import Polling, Queue
+from perago.worker.running import Running
+from perago.worker.slot import Slot
+
+TYPE = TaskType("type")
+FACTS = messages.TaskFacts("module", TYPE, False, {"name": TYPE}, 60.0, 15.0, 30.0)
+DONE = Outcome(TaskStatus.COMPLETED, {"result": {"n": 1}})
+
+
+class Listener:
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_args, **_more: None
+
+
+class Noting(FakeConductor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.extended = 0
+        self.refuse_hand_back = False
+
+    def extend_lease(self, attempt: Attempt) -> None:
+        self.extended += 1
+        super().extend_lease(attempt)
+
+    def hand_back(self, attempt: Attempt) -> None:
+        if self.refuse_hand_back:
+            raise ConductorUnavailable("down")
+        super().hand_back(attempt)
+
+
+def on_desk(server: FakeConductor, work: Callable[[Desk], Coroutine[Any, Any, Any]]) -> Any:
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return asyncio.run(work(Desk(server, pool)))
+
+
+def polled(server: FakeConductor, nonce: str = "a") -> Polled:
+    found = server.poll(TYPE, WorkerId(nonce), wait_seconds=0)
+    assert found is not None
+    return found
+
+
+def rerun(server: FakeConductor, workflow: WorkflowId, attempt: Attempt) -> Polled:
+    """Terminated, run again and handed to somebody else: the same ids."""
+    server.terminate(workflow)
+    server.rerun(workflow, attempt.task_id)
+    return polled(server, "b")
+
+
+def running(desk: Desk, of: Polled, *, polled_at: float | None = None) -> Running:
+    now = asyncio.get_running_loop().time()
+    at = now if polled_at is None else now + polled_at
+    return Running(of, FACTS, ExecutionId("e"), desk, cast("Any", Listener()), polled_at=at)
+
+
+def test_a_result_is_not_reported_for_the_execution_after_a_rerun_however_quick_it_was() -> None:
+    server = FakeConductor()
+    workflow = server.start([Step(TYPE, "it")])
+
+    async def work(desk: Desk) -> completion.Delivery:
+        first = polled(server)
+        ours = running(desk, first)
+        rerun(server, workflow, first.attempt)
+        return await ours.deliver(DONE, until=lambda: float("inf"))
+
+    assert isinstance(on_desk(server, work), completion.Superseded)
+    (task,) = server.tasks.values()
+    assert (task.status, task.worker_id) == ("IN_PROGRESS", "b")
+
+
+def test_a_fence_extends_no_lease_that_is_somebody_elses() -> None:
+    server = Noting()
+    workflow = server.start([Step(TYPE, "it")])
+
+    async def work(desk: Desk) -> None:
+        first = polled(server)
+        ours = running(desk, first, polled_at=-3000.0)
+        assert (await ours.fence()).worker_id == "a"
+        assert server.extended == 1
+        rerun(server, workflow, first.attempt)
+        late = running(desk, first, polled_at=-3000.0)
+        assert (await late.fence()).worker_id == "b"
+        assert server.extended == 1
+
+    on_desk(server, work)
+
+
+class Puppet:
+    """A slot that takes one attempt."""
+
+    def __init__(self, *, can_run: bool) -> None:
+        self.name, self.can_run, self.turns, self.ran = "s0001", can_run, 1, 0
+
+    async def ready(self) -> bool:
+        self.turns -= 1
+        return self.turns >= 0
+
+    async def run(self, running: Running) -> Outcome:
+        del running
+        self.ran += 1
+        return DONE
+
+    async def close(self) -> None:
+        pass
+
+
+def serve(server: FakeConductor, folder: Path, slot: Puppet) -> Broker:
+    async def work(desk: Desk) -> Broker:
+        log, file = logs.Journal(folder, 10**6, 60, logs.Console(io.StringIO())).logger("w0001")
+        broker = Broker(desk, {TYPE: FACTS}, Metrics(), log, lambda _running: None)
+        polling = Polling(desk, [Queue(TYPE)], 1, failed=broker.conductor_failed, answered=broker.conductor_answered)
+
+        class Once(Polling):
+            async def next(self, name: str, can_run: Callable[[], bool]) -> tuple[Polled, float] | None:
+                del can_run
+                return await polling.next(name, lambda: True)
+
+        once = Once(desk, polling.queues, 1, failed=polling.failed, answered=polling.answered)
+        await broker.serve(cast("Slot", slot), once)
+        await broker.settle()
+        file.close()
+        return broker
+
+    return on_desk(server, work)
+
+
+def test_an_input_in_external_storage_ends_the_task_at_once_and_says_what_to_do(tmp_path: Path) -> None:
+    server = FakeConductor()
+    server.start([Step(TYPE, "it", {"params": {}}, input_is_elsewhere=True)])
+    slot = Puppet(can_run=True)
+    serve(server, tmp_path, slot)
+    (task,) = server.tasks.values()
+    assert task.status == "FAILED_WITH_TERMINAL_ERROR"
+    assert "external payload storage" in (task.reason or "")
+    assert "taskInputPayloadSizeThreshold" in (task.reason or "")
+    assert slot.ran == 0
+
+
+def test_a_task_for_an_executor_that_died_meanwhile_is_handed_back(tmp_path: Path) -> None:
+    server = Noting()
+    server.start([Step(TYPE, "it")])
+    slot = Puppet(can_run=False)
+    serve(server, tmp_path, slot)
+    (task,) = server.tasks.values()
+    assert (task.status, slot.ran) == ("SCHEDULED", 0)
+
+
+def test_a_task_that_cannot_be_handed_back_waits_for_the_next_executor(tmp_path: Path) -> None:
+    server = Noting()
+    server.refuse_hand_back = True
+    server.start([Step(TYPE, "it")])
+    slot = Puppet(can_run=False)
+    serve(server, tmp_path, slot)
+    (task,) = server.tasks.values()
+    assert (task.status, slot.ran) == ("COMPLETED", 1)
+
+
+@pytest.mark.parametrize("text", ["half of a pair \ud800"])
+def test_an_input_that_is_no_text_fails_its_attempt_and_not_the_worker(text: str) -> None:
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        messages.for_executor(messages.Run(Polled(_attempt(), {"params": {"x": text}}, 60.0), ExecutionId("e"), 1.0))
+
+
+def _attempt() -> Attempt:
+    return Attempt(WorkflowId("w"), TaskId("t"), 0, "it", 1, 0, TYPE, WorkerId("n"), 1, 1)
