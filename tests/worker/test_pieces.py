@@ -1,6 +1,7 @@
 """Small parts of the worker on their own: messages, deaths, backoff, tallies."""
 
 import inspect
+import re
 
 import pytest
 
@@ -9,7 +10,7 @@ from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.events import Done, Phase, Progress
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
-from perago.worker import messages, metrics, slot, tally
+from perago.worker import messages, metrics, slot, supervisor, tally
 from perago.worker.process import Death
 
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
@@ -67,6 +68,15 @@ def test_deaths_in_words(code: int, words: str) -> None:
 def test_the_first_restart_is_at_once_and_the_pauses_are_bounded() -> None:
     assert [slot.backoff(deaths) for deaths in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
     assert slot.backoff(1000) == slot.LONGEST_BACKOFF
+
+
+def test_many_modules_still_make_a_file_name() -> None:
+    assert supervisor.short(["a.b", "c"], "+") == "a.b+c"
+    many = [f"company.department.pipelines.step{number:02d}" for number in range(30)]
+    names = {supervisor.short(some, "+") for some in (many, many[:-1], [*many[:-1], "other"])}
+    assert len(names) == 3
+    assert all(len(name) <= supervisor.LONGEST_LABEL for name in names)
+    assert re.fullmatch(r"[\w.]+", supervisor.short(many, ""))
 
 
 def test_a_tally_sums_up_its_events() -> None:

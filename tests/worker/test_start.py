@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from tests.worker.rig import GROW, PLAIN, Rig
+
+from perago.cli import main
 
 NO_LAKE: dict[str, Any] = {
     "LAKECTL_SERVER_ENDPOINT_URL": "",
@@ -84,6 +87,38 @@ def test_a_port_that_is_taken(rig: Rig) -> None:
         assert f"error: --metrics-port {port} cannot be used" in refused(
             rig, PLAIN, options=("--register", "--metrics-port", port)
         )
+
+
+@pytest.mark.parametrize("name", ["PERAGO_LOG_ROOT", "PERAGO_WORKSPACE_ROOT", "PERAGO_CACHE_ROOT"])
+def test_a_directory_that_cannot_be_written(rig: Rig, name: str) -> None:
+    rig.folder.mkdir()
+    (rig.folder / "file").touch()
+    wrong = str(rig.folder / "file" / "below")
+    assert refused(rig, GROW, **{name: wrong}) == (
+        f"error: {name} {wrong} cannot be written (Not a directory); set it to a directory that this user may write to [PG-120]"
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--register",)])
+def test_an_address_that_is_no_conductor(rig: Rig, options: tuple[str, ...]) -> None:
+    wrong = f"{rig.stack.lakefs_url}/api"
+    assert refused(rig, PLAIN, options=options, CONDUCTOR_SERVER_URL=wrong) == (
+        f"error: {wrong} does not answer as Conductor does; "
+        "CONDUCTOR_SERVER_URL is its API, such as http://host:8080/api [PG-520]"
+    )
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, typer.Abort])
+def test_ctrl_c_before_the_worker_listens_to_it_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise interruption
+
+    monkeypatch.setattr(main, "app", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 130
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/nothing", "not an address"])

@@ -9,6 +9,7 @@ import typer
 from perago.cli import check, demo, dev, extract, gc, init, register, run, start, status
 from perago.errors import PeragoError
 
+INTERRUPTED = 130
 app = typer.Typer(
     name="perago",
     help="Typed Python tasks for Conductor that publish to lakeFS in a fenced transaction.",
@@ -52,6 +53,9 @@ def main() -> None:
         code = _refuse(str(error), 1, error.code)
     except typer.TyperException as error:
         code = _refuse(_usage_error(error), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        # Before the command took over the signal, or where it leaves it to Python: as a shell has it, and no traceback.
+        code = INTERRUPTED
     sys.exit(code)
 
 

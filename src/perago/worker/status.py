@@ -44,7 +44,8 @@ class StatusFile:
     def close(self) -> None:
         with self._writing:
             self._is_closed = True
-        for path in (self._state, self._state.with_suffix(".lock")):
+        for suffix in (".new", ".json", ".lock"):
+            path = self._state.with_suffix(suffix)
             with contextlib.suppress(OSError):
                 path.unlink()
         os.close(self._lock)
@@ -59,8 +60,8 @@ def _look(lock: Path) -> Iterator[Shown]:
     state = lock.with_suffix(".json")
     try:
         if not _is_held(lock):
-            lock.unlink(missing_ok=True)
-            state.unlink(missing_ok=True)
+            for suffix in (".new", ".json", ".lock"):
+                lock.with_suffix(suffix).unlink(missing_ok=True)
             return
         yield Shown(int(lock.stem), json.loads(state.read_text()), time.time() - state.stat().st_mtime)
     except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import socket
@@ -32,6 +33,7 @@ from perago.worker.status import StatusFile
 
 CONDUCTOR_TIMEOUT = 10.0
 STATUS_SECONDS = 1.0
+LONGEST_LABEL = 120
 SETTLE_SECONDS = 7.0
 """After a hard stop, for the last reports; a server that hangs is not waited for any longer."""
 
@@ -61,7 +63,7 @@ class Supervisor:
         access = settings.require_conductor("perago start")
         self._orders = orders
         self._settings = settings
-        self._prefix = settings.worker_id_prefix("".join(orders.modules))
+        self._prefix = settings.worker_id_prefix(short(orders.modules, ""))
         self._client = ConductorClient(
             access.url,
             timeout=CONDUCTOR_TIMEOUT,
@@ -73,7 +75,7 @@ class Supervisor:
         self._desk = Desk(self._client, self._pool)
         self._metrics = Metrics()
         journal = logs.Journal(
-            settings.perago_log_root / "+".join(orders.modules),
+            settings.perago_log_root / short(orders.modules, "+"),
             settings.perago_log_file_max_size,
             settings.perago_log_retention,
             logs.Console(),
@@ -179,7 +181,7 @@ class Supervisor:
 
     async def _open(self, things: contextlib.AsyncExitStack, broker: Broker) -> None:
         if self._orders.metrics_port is not None:
-            server = HealthServer(self._rendered, lambda: not self._stopping.is_set() and broker.conductor_is_up)
+            server = HealthServer(self._rendered, lambda: self._can_take(broker))
             port = await server.start(self._orders.metrics_host, self._orders.metrics_port)
             things.push_async_callback(server.close)
             self._log.info("metrics and health are served", port=port)
@@ -280,6 +282,10 @@ class Supervisor:
             "recent": list(self._broker.recent) if self._broker else [],
         }
 
+    def _can_take(self, broker: Broker) -> bool:
+        """Now or when an attempt has ended: somebody who only restarts executors that die again is not ready."""
+        return not self._stopping.is_set() and broker.conductor_is_up and any(slot.can_run for slot in self._slots)
+
     @property
     def _busy(self) -> int:
         return sum(slot.running is not None for slot in self._slots)
@@ -292,6 +298,14 @@ async def _cancelled(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+def short(modules: Sequence[str], glue: str) -> str:
+    """All of them, or what a file name can hold of them: then a digest tells this worker's modules from others'."""
+    whole = glue.join(modules)
+    if len(whole) <= LONGEST_LABEL:
+        return whole
+    return glue.join((whole[: LONGEST_LABEL - 20], hashlib.sha256(" ".join(modules).encode()).hexdigest()[:12]))
 
 
 def _refusal(first: Slot, death: Death) -> SetupError:
