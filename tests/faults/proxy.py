@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import urlsplit
 
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
 
 class Gone(Exception):
     """The other side closed, or the proxy is stopping."""
@@ -53,6 +55,9 @@ class Stream:
     def message(self, *, no_body: bool = False) -> Message:
         head = self._until(b"\r\n\r\n")
         fields = head.decode("latin-1").lower()
+        if "\r\nexpect: 100-continue" in fields:
+            # Whoever asks whether it may send its body waits for the answer, for seconds.
+            self.send(CONTINUE)
         if no_body or re.match(r"http/1.. (1..|204|304)", fields):
             return Message(head, b"")
         if "transfer-encoding: chunked" in fields:
@@ -126,7 +131,10 @@ class Exchange:
         stream = self._server.stream()
         self._seen.forwarded += 1
         stream.send(self.request.raw)
-        return stream.message(no_body=self._seen.line.startswith("HEAD "))
+        reply = stream.message(no_body=self._seen.line.startswith("HEAD "))
+        while reply.head.startswith(CONTINUE[:12]):
+            reply = stream.message()
+        return reply
 
     def forward_part(self, size: int) -> None:
         """Pass on only the beginning of the request, then hang up on the server."""

@@ -64,3 +64,16 @@ def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(rig: Rig) -> Non
         worker.until("lakeFS answers again")
         assert len(rig.tasks(workflow)) <= 3
         assert rig.log_at(rig.head().id) == "later\n"
+
+
+def test_a_staging_branch_that_cannot_be_deleted_is_said_and_changes_no_result(rig: Rig) -> None:
+    with FaultProxy(rig.stack.lakefs_url) as proxy:
+        worker = rig.start(GROW, LAKECTL_SERVER_ENDPOINT_URL=proxy.url)
+        base = rig.seed()
+        proxy.on("DELETE .*/branches/perago-staging", answer(500), times=ALWAYS)
+        workflow = rig.grow(base, line="published")
+        assert rig.ended(workflow) == "COMPLETED"
+        said = worker.until("failed to clean staging workspace")
+        assert (said["level"], said["workflow_id"]) == ("warning", workflow)
+        assert "perago-staging" not in said["error"]
+        assert rig.log_at(rig.head().id) == "published\n"
