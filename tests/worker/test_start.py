@@ -45,14 +45,28 @@ def test_without_lakefs_a_workspace_free_task_runs(rig: Rig) -> None:
 
 
 def test_conductor_that_is_not_there(rig: Rig) -> None:
-    line = refused(rig, PLAIN, CONDUCTOR_SERVER_URL=f"{nobody()}/api")
-    assert line.startswith("error: Conductor at http://127.0.0.1:")
-    assert "does not answer" in line
+    address = f"{nobody()}/api"
+    assert refused(rig, PLAIN, CONDUCTOR_SERVER_URL=address) == (
+        f"error: Conductor at {address} does not answer GET /tasks/queue/polldata: Connection refused; "
+        "is it running, and does CONDUCTOR_SERVER_URL name it? [PG-530]"
+    )
+
+
+def test_credentials_for_a_conductor_that_has_no_use_for_them(rig: Rig) -> None:
+    line = refused(rig, PLAIN, CONDUCTOR_AUTH_KEY="key-of-mine", CONDUCTOR_AUTH_SECRET="secret-of-mine")
+    assert "unset them for a server without authentication" in line
+    assert "of-mine" not in rig.workers[0].output.read_text()
 
 
 def test_lakefs_that_is_not_there(rig: Rig) -> None:
     line = refused(rig, GROW, LAKECTL_SERVER_ENDPOINT_URL=nobody())
     assert line.startswith("error: lakeFS cannot be used:")
+    assert "does LAKECTL_SERVER_ENDPOINT_URL name it?" in line
+
+
+def test_an_address_that_lakefs_cannot_have(rig: Rig) -> None:
+    line = refused(rig, GROW, LAKECTL_SERVER_ENDPOINT_URL=f"{nobody()}/api")
+    assert line.startswith("error: LAKECTL_SERVER_ENDPOINT_URL: the lakeFS address must be http(s)://host[:port]")
 
 
 def test_credentials_that_lakefs_does_not_accept(rig: Rig) -> None:
@@ -84,8 +98,9 @@ def test_a_module_that_ends_its_process(rig: Rig) -> None:
 def test_a_port_that_is_taken(rig: Rig) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"error: --metrics-port {port} cannot be used" in refused(
-            rig, PLAIN, options=("--register", "--metrics-port", port)
+        assert refused(rig, PLAIN, options=("--register", "--metrics-port", port)) == (
+            f"error: --metrics-port {port} on --metrics-host 127.0.0.1 cannot be used: Address already in use; "
+            "choose another [PG-120]"
         )
 
 
@@ -101,7 +116,7 @@ def test_a_directory_that_cannot_be_written(rig: Rig, name: str) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--register",)])
 def test_an_address_that_is_no_conductor(rig: Rig, options: tuple[str, ...]) -> None:
-    wrong = f"{rig.stack.lakefs_url}/api"
+    wrong = f"{rig.stack.conductor_url}/wrong"
     assert refused(rig, PLAIN, options=options, CONDUCTOR_SERVER_URL=wrong) == (
         f"error: {wrong} does not answer as Conductor does; "
         "CONDUCTOR_SERVER_URL is its API, such as http://host:8080/api [PG-520]"

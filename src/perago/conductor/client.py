@@ -7,7 +7,7 @@ from typing import Any
 from perago.conductor import wire
 from perago.conductor.http import Http
 from perago.conductor.port import Polled, Snapshot
-from perago.errors import ConductorNotFound, ConductorRejected, ConductorUnknown
+from perago.errors import ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 
 LONGEST_POLL = 5.0
@@ -44,6 +44,8 @@ class ConductorClient:
             found = self._http.read("/tasks/queue/polldata", query={"taskType": "perago.does.not.exist"})
         except ConductorNotFound as error:
             raise self._no_conductor() from error
+        except ConductorUnavailable as error:
+            raise ConductorUnavailable(f"{error}; is it running, and does CONDUCTOR_SERVER_URL name it?") from error
         if not isinstance(found, list):
             raise self._no_conductor()
 

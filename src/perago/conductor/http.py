@@ -113,6 +113,11 @@ class Http:
         response = self._send("POST", "/token", body, None, writes=False, timeout=None)
         if response.status >= _SERVER_ERROR:
             raise _refusal("POST", "/token", response.status, b"")
+        if response.status == _NOT_FOUND:
+            raise ConductorRejected(
+                "Conductor has nothing that takes CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET (HTTP 404); "
+                "unset them for a server without authentication, or correct CONDUCTOR_SERVER_URL"
+            )
         if response.status >= 400:  # noqa: PLR2004 - as above
             raise ConductorRejected(f"Conductor refuses CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET (HTTP {response.status})")
         answer = _decode("POST", "/token", response.data)
@@ -126,11 +131,15 @@ def _never_left(error: urllib3.exceptions.HTTPError) -> bool:
 
 
 def _kind(error: urllib3.exceptions.HTTPError) -> str:
-    """The innermost cause by its type: addresses and texts of the transport say less than the name."""
+    """The innermost cause in the system's words, or else by its type: the transport's own texts repeat addresses."""
     cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    return type(error).__name__ if cause is error else f"{type(error).__name__}, {type(cause).__name__}"
+    while (inner := cause.__cause__ or next((one for one in cause.args if isinstance(one, BaseException)), None)) is not None:
+        cause = inner
+    if isinstance(cause, TimeoutError):
+        return "timed out"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return type(cause).__name__
 
 
 def _refusal(method: str, path: str, status: int, data: bytes) -> ConductorError:

@@ -13,7 +13,7 @@ from perago.attempt import port as attempt_port
 from perago.declare import loading, taskdef
 from perago.declare.signature import Kind
 from perago.declare.task import TaskDeclaration
-from perago.errors import LakeError, SetupError
+from perago.errors import LakeError, RuntimeConfigError, SetupError
 from perago.events import Event
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
@@ -122,7 +122,10 @@ def facts(task: TaskDeclaration) -> messages.TaskFacts:
 def _lake(settings: worker_settings.Settings) -> LakeFS:
     """Without settings only workspace-free tasks are started, and they never call it."""
     access = settings.lakefs or worker_settings.LakeAccess("http://lakefs-is-not-configured.invalid", "", "")
-    return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)
+    try:
+        return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)
+    except RuntimeConfigError as error:
+        raise RuntimeConfigError(f"LAKECTL_SERVER_ENDPOINT_URL: {error}") from error
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable
 
 from perago.errors import RuntimeConfigError
@@ -21,7 +22,10 @@ class HealthServer:
         try:
             self._server = await asyncio.start_server(self._serve, host, port, limit=_LONGEST_REQUEST)
         except OSError as error:
-            raise RuntimeConfigError(f"--metrics-port {port} cannot be used: {error.strerror or error}") from error
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise RuntimeConfigError(
+                f"--metrics-port {port} on --metrics-host {host} cannot be used: {why}; choose another"
+            ) from error
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:

@@ -50,7 +50,9 @@ def require_lake(lake: Lake) -> None:
     except LakeForbidden as error:
         raise RuntimeConfigError(f"lakeFS does not accept the credentials in LAKECTL_CREDENTIALS_*: {error}") from error
     except LakeError as error:
-        raise RuntimeConfigError(f"lakeFS cannot be used: {error}") from error
+        raise RuntimeConfigError(
+            f"lakeFS cannot be used: {error}; is it running, and does LAKECTL_SERVER_ENDPOINT_URL name it?"
+        ) from error
 
 
 def require_definitions(tasks: Sequence[messages.TaskFacts], conductor: Conductor, *, register: bool) -> list[str]:
