@@ -1,6 +1,7 @@
 """Leases: kept whatever the body does to its process; once lost, the body learns of it and nothing is published."""
 
 import time
+import urllib.request
 from pathlib import Path
 
 from tests.worker.rig import GROW, PLAIN, Rig, eventually
@@ -13,6 +14,20 @@ def test_a_body_that_holds_the_interpreter_keeps_its_lease(rig: Rig) -> None:
     (task,) = rig.tasks(workflow)
     assert task["status"] == "COMPLETED"
     assert worker.until("attempt")["delivery"] == "accepted"
+
+
+def test_a_body_that_prints_without_end_keeps_its_lease_and_its_worker_answers(rig: Rig) -> None:
+    worker = rig.start(PLAIN, E2E_RESPONSE="3", E2E_RETRIES="0", options=("--register", "--metrics-port", "0"))
+    port = worker.said("metrics and health are served")[0]["port"]
+    workflow = rig.plain(do="flood", seconds=6)
+    eventually(lambda: rig.tasks(workflow)[0]["status"] == "IN_PROGRESS")
+    slowest = 0.0
+    while rig.tasks(workflow)[0]["status"] == "IN_PROGRESS":
+        began = time.monotonic()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=20):
+            slowest = max(slowest, time.monotonic() - began)
+    assert slowest < 1.0
+    assert rig.tasks(workflow)[0]["status"] == "COMPLETED"
 
 
 def test_a_terminated_workflow_reaches_the_body_as_cancellation(rig: Rig) -> None:

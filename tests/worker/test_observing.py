@@ -64,7 +64,8 @@ def test_metrics_and_health(rig: Rig) -> None:
     rig.ended(rig.plain(do="kill"))
     worker.until("attempt", count=2)
     assert fetch(worker, "/healthz") == (200, "ok\n")
-    assert fetch(worker, "/readyz") == (200, "ready\n")
+    # The one executor has just been killed.
+    eventually(lambda: fetch(worker, "/readyz") == (200, "ready\n"))
     assert fetch(worker, "/other")[0] == 404
     shown = fetch(worker, "/metrics")[1]
     grow, plain = f"{rig.prefix}.grow", f"{rig.prefix}.plain"

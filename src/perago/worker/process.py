@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perago.worker import messages, warden
+from perago.worker.lines import Lines
 from perago.worker.orphanage import Orphanage
 
-LONGEST_LINE = 16 << 10
 DRAIN_SECONDS = 2.0
 """For what a dead executor had still written to its channel and its output."""
 
@@ -160,33 +160,6 @@ class ExecutorProcess:
                     return
                 self._ears.message(message)
 
-    async def _listen(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, _Lines]":
+    async def _listen(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, Lines]":
         loop = asyncio.get_running_loop()
-        return await loop.connect_read_pipe(lambda: _Lines(lambda line: self._ears.line(name, line)), pipe)
-
-
-class _Lines(asyncio.Protocol):
-    """Bytes to lines; endless ones are cut."""
-
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self._heard = heard
-        self._rest = b""
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def data_received(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._say(line)
-        while len(self._rest) > LONGEST_LINE:
-            self._say(self._rest[:LONGEST_LINE])
-            self._rest = self._rest[LONGEST_LINE:]
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        del exc
-        if self._rest:
-            self._say(self._rest)
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def _say(self, line: bytes) -> None:
-        self._heard(line.rstrip(b"\r").decode(errors="backslashreplace"))
+        return await loop.connect_read_pipe(lambda: Lines(lambda line: self._ears.line(name, line)), pipe)

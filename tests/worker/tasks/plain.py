@@ -151,6 +151,13 @@ def start_a_child(params: Params) -> None:
     time.sleep(params.seconds)
 
 
+def flood(params: Params) -> None:
+    """As a loop does that says what it does."""
+    deadline = time.monotonic() + params.seconds
+    while time.monotonic() < deadline:
+        os.write(1, b"y\n" * 10_000)
+
+
 DAEMON = """
 import subprocess
 away = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -198,6 +205,7 @@ ACTIONS: dict[str, Callable[[Params], object]] = {
     "child": start_a_child,
     "daemon": start_a_daemon,
     "print": speak,
+    "flood": flood,
 }
 
 

@@ -1,0 +1,67 @@
+"""Bytes of a pipe to lines, and that one talker does not hold the loop."""
+
+import asyncio
+import contextlib
+import os
+import time
+
+from perago.worker import lines
+
+
+async def heard(data: bytes, *, parts: int = 1) -> list[str]:
+    """All that is said of it, through a real pipe."""
+    found: list[str] = []
+    reader, writer = os.pipe()
+    loop = asyncio.get_running_loop()
+    _, protocol = await loop.connect_read_pipe(lambda: lines.Lines(found.append), os.fdopen(reader, "rb"))
+    size = -(-len(data) // parts)
+    for start in range(0, len(data), size):
+        await loop.run_in_executor(None, _write, writer, data[start : start + size])
+    os.close(writer)
+    await asyncio.wait_for(protocol.closed, 20)
+    return found
+
+
+def _write(writer: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(writer, data) :]
+
+
+def test_lines_are_whole_however_they_arrive() -> None:
+    for parts in (1, 3, 10):
+        assert asyncio.run(heard("ä\r\nzwei\n\ndrei".encode(), parts=parts)) == ["ä", "zwei", "", "drei"]
+
+
+def test_bytes_that_are_no_text_are_shown() -> None:
+    assert asyncio.run(heard(b"\xff\n")) == ["\\xff"]
+
+
+def test_an_endless_line_is_cut() -> None:
+    found = asyncio.run(heard(b"x" * (3 * lines.LONGEST_LINE + 5)))
+    assert [len(line) for line in found] == [lines.LONGEST_LINE] * 3 + [5]
+
+
+def test_nothing_is_lost_of_many() -> None:
+    count = 5 * lines.AT_ONCE + 3
+    assert asyncio.run(heard(b"".join(b"%d\n" % number for number in range(count)))) == [str(number) for number in range(count)]
+
+
+def test_the_loop_turns_while_somebody_floods_it() -> None:
+    async def main() -> float:
+        reader, writer = os.pipe()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: lines.Lines(lambda _: time.sleep(0.0001)), os.fdopen(reader, "rb"))
+        os.set_blocking(writer, False)
+        longest, end = 0.0, time.monotonic() + 2
+        while time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError):
+                os.write(writer, b"y\n" * 30_000)
+            began = time.monotonic()
+            await asyncio.sleep(0)
+            longest = max(longest, time.monotonic() - began)
+        transport.close()
+        os.close(writer)
+        return longest
+
+    # A thousand lines at a tenth of a millisecond each; all that a pipe holds would take seconds.
+    assert asyncio.run(main()) < 0.6
