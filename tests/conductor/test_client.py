@@ -127,6 +127,17 @@ def test_every_write_that_fails_with_a_status_is_sent_once(scripted: Scripted, c
     assert len(scripted.seen) == 1
 
 
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_gateway_that_lost_a_write_does_not_know_what_became_of_it(
+    scripted: Scripted, client: ConductorClient, status: int
+) -> None:
+    scripted.answers = [(status, b"Bad Gateway")]
+    with pytest.raises(ConductorUnknown, match="whether it acted is unknown"):
+        client.poll(TaskType("x"), WorkerId("n"), wait_seconds=0)
+    with pytest.raises(ConductorUnavailable):
+        client.task(TaskId("t1"))
+
+
 def test_a_server_that_hangs_costs_the_timeout_and_no_more(scripted: Scripted) -> None:
     scripted.answers = [(HANG, None)]
     client = ConductorClient(scripted.url, timeout=5)

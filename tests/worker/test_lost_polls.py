@@ -46,11 +46,11 @@ class Stale(FakeConductor):
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lostpolls, "PAUSES", (0.01, 0.02, 0.03))
-    monkeypatch.setattr(lostpolls, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(lostpolls, "DUE_AFTER", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(lostpolls, "pause_after", lambda failures: 0.01)  # pyright: ignore[reportUnknownLambdaType]
 
 
-def search(server: FakeConductor, folder: Path, worker_id: str = "lost") -> list[str]:
+def search(server: FakeConductor, folder: Path, *worker_ids: str) -> list[str]:
     """What was logged about it."""
     shown = io.StringIO()
     log, file = logs.Journal(folder, 10**6, 60, logs.Console(shown)).logger("w0001")
@@ -58,7 +58,8 @@ def search(server: FakeConductor, folder: Path, worker_id: str = "lost") -> list
     async def work() -> None:
         with ThreadPoolExecutor(max_workers=4) as pool:
             polls = lostpolls.LostPolls(Desk(server, pool), log, asyncio.Event())
-            polls.add(TYPE, WorkerId(worker_id))
+            for worker_id in worker_ids or ("lost",):
+                polls.add(TYPE, WorkerId(worker_id))
             await asyncio.wait_for(polls.settle(), 10)
 
     asyncio.run(work())
@@ -73,6 +74,22 @@ def test_it_goes_back_to_its_queue_and_no_retry_is_spent(server: Indexed, tmp_pa
     assert len(search(server, tmp_path)) == 1
     (task,) = server.tasks.values()
     assert (task.status, task.retry_count) == ("SCHEDULED", 0)
+
+
+def test_an_outage_that_cuts_many_polls_is_searched_once_at_a_time(tmp_path: Path) -> None:
+    server = Indexed(away=20)
+    server.start([Step(TYPE, "it")])
+    server.poll(TYPE, WorkerId("lost 299"), wait_seconds=0)
+    assert len(search(server, tmp_path, *(f"lost {number}" for number in range(300)))) == 1
+    # Twenty without an answer, then three for all of them.
+    assert server.looks <= 26
+
+
+def test_what_was_lost_long_ago_is_left_to_its_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lostpolls, "LONGEST_OUTAGE", 0.1)
+    server = Indexed(away=10**9)
+    assert search(server, tmp_path) == []
+    assert server.looks > 1
 
 
 def test_what_others_were_given_stays_theirs_and_the_search_ends(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, 
 READ_TRIES = 3
 _BACKOFF = 0.1
 _NOT_FOUND, _UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 404, 401, 429, 500
+_GATEWAY = {502, 504}
+"""Said by somebody between us and Conductor, who lost sight of the request."""
 _NOTHING_SENT = (
     urllib3.exceptions.NewConnectionError,
     urllib3.exceptions.ConnectTimeoutError,
@@ -77,7 +79,7 @@ class Http:
         if response.status == _UNAUTHORISED and self._auth is not None:
             response = self._send(method, target, data, self._new_token(instead_of=token), writes, timeout)
         if response.status >= 400:  # noqa: PLR2004 - HTTP's first error status
-            raise _refusal(method, path, response.status, response.data)
+            raise _refusal(method, path, response.status, response.data, writes=writes)
         return _decode(method, path, response.data)
 
     def _send(
@@ -112,7 +114,7 @@ class Http:
         body = _encode({"keyId": self._auth[0], "keySecret": self._auth[1]})
         response = self._send("POST", "/token", body, None, writes=False, timeout=None)
         if response.status >= _SERVER_ERROR:
-            raise _refusal("POST", "/token", response.status, b"")
+            raise _refusal("POST", "/token", response.status, b"", writes=False)
         if response.status == _NOT_FOUND:
             raise ConductorRejected(
                 "Conductor has nothing that takes CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET (HTTP 404); "
@@ -142,11 +144,13 @@ def _kind(error: urllib3.exceptions.HTTPError) -> str:
     return type(cause).__name__
 
 
-def _refusal(method: str, path: str, status: int, data: bytes) -> ConductorError:
+def _refusal(method: str, path: str, status: int, data: bytes, *, writes: bool) -> ConductorError:
     said = _message(data)
     line = f"Conductor answered {status} to {method} {path}{': ' + said if said else ''}"
     if status == _NOT_FOUND:
         return ConductorNotFound(line)
+    if writes and status in _GATEWAY:
+        return ConductorUnknown(f"{line}: whether it acted is unknown")
     return ConductorUnavailable(line) if status == _TOO_MANY or status >= _SERVER_ERROR else ConductorRejected(line)
 
 

@@ -6,6 +6,8 @@ before anything is done to it.
 
 import asyncio
 import contextlib
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from perago.conductor import completion
@@ -13,51 +15,75 @@ from perago.errors import ConductorError, ConductorNotFound
 from perago.model import Attempt, TaskType, WorkerId
 from perago.worker import logs
 from perago.worker.desk import Desk
+from perago.worker.polling import pause_after
 
-PAUSES = (2.0, 5.0, 15.0)
-"""Before each look that Conductor answers: first when a long poll that was cut has ended on the server too, then for an index
-that lags."""
-AGAIN_SECONDS = 2.0
-"""Before the next try while Conductor does not answer."""
+DUE_AFTER = (2.0, 7.0, 22.0)
+"""Seconds: first when a long poll that was cut has ended on the server too, then for an index that lags."""
 LONGEST_OUTAGE = 600.0
+"""What was lost before is left to its timeout."""
+AT_MOST = 200
+"""Kept in mind; an outage cuts one poll after the other, and most had nothing to lose."""
+
+
+@dataclass(slots=True)
+class Lost:
+    """One poll, and how often it was looked for."""
+
+    task_type: TaskType
+    worker_id: WorkerId
+    since: float
+    looks: int = 0
+
+    @property
+    def due(self) -> float:
+        return self.since + DUE_AFTER[self.looks]
 
 
 @dataclass
 class LostPolls:
+    """One search at a time, for all of them."""
+
     desk: Desk
     log: logs.Logger
     stopping: asyncio.Event
-    _searches: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _lost: list[Lost] = field(default_factory=list[Lost])
+    _search: asyncio.Task[None] | None = None
 
     def add(self, task_type: TaskType, worker_id: WorkerId) -> None:
-        search = asyncio.create_task(self._search(task_type, worker_id))
-        self._searches.add(search)
-        search.add_done_callback(self._searches.discard)
+        self._lost = [*self._lost[1 - AT_MOST :], Lost(task_type, worker_id, time.monotonic())]
+        if self._search is None or self._search.done():
+            self._search = asyncio.create_task(self._until_settled())
 
     async def settle(self) -> None:
-        """Until every search has ended."""
-        await asyncio.gather(*self._searches)
+        """Until nothing is left to look for."""
+        if self._search is not None:
+            await self._search
 
-    async def _search(self, task_type: TaskType, worker_id: WorkerId) -> None:
-        give_up_at = asyncio.get_running_loop().time() + LONGEST_OUTAGE
-        for pause in PAUSES:
-            await self._rest(pause)
-            found = await self._look(task_type, worker_id)
-            while found is None and not self.stopping.is_set() and asyncio.get_running_loop().time() < give_up_at:
-                await self._rest(AGAIN_SECONDS)
-                found = await self._look(task_type, worker_id)
-            if found or self.stopping.is_set():
-                return
+    async def _until_settled(self) -> None:
+        failures = 0
+        while self._lost and not self.stopping.is_set():
+            await self._rest(pause_after(failures) if failures else min(one.due for one in self._lost) - time.monotonic())
+            due = [one for one in self._lost if one.due <= time.monotonic()]
+            failures = 0 if await self._look(due) else failures + 1
+            self._lost = [one for one in self._lost if time.monotonic() - one.since < LONGEST_OUTAGE]
 
-    async def _look(self, task_type: TaskType, worker_id: WorkerId) -> bool | None:
-        """Whether there was one, and it is back in its queue; None if Conductor did not answer."""
+    async def _look(self, due: Sequence[Lost]) -> bool:
+        """False if Conductor does not answer."""
         try:
-            found = await self.desk.call(self.desk.conductor.handed_out, task_type, {worker_id})
-            for attempt in found:
-                await self._hand_back(attempt)
+            for task_type in {one.task_type for one in due}:
+                await self._look_for(task_type, [one for one in due if one.task_type == task_type])
         except ConductorError:
-            return None
-        return bool(found)
+            return False
+        return True
+
+    async def _look_for(self, task_type: TaskType, due: Sequence[Lost]) -> None:
+        found = await self.desk.call(self.desk.conductor.handed_out, task_type, {one.worker_id for one in due})
+        for attempt in found:
+            await self._hand_back(attempt)
+        for one in due:
+            one.looks += 1
+        settled = {attempt.worker_id for attempt in found} | {one.worker_id for one in due if one.looks == len(DUE_AFTER)}
+        self._lost = [one for one in self._lost if one.worker_id not in settled]
 
     async def _hand_back(self, attempt: Attempt) -> None:
         """The nonce says that it was given to that poll and to nobody else, and that poll is over."""
@@ -70,5 +96,7 @@ class LostPolls:
                 )
 
     async def _rest(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.stopping.wait(), seconds)
