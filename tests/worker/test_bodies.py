@@ -137,5 +137,5 @@ def test_a_killed_warden_takes_everything_with_it_and_the_slot_recovers(rig: Rig
     assert rig.ended(workflow) == "FAILED"
     assert "the executor was killed by SIGKILL (9) in phase body" in rig.tasks(workflow)[0]["reasonForIncompletion"]
     eventually(lambda: not any(map(alive, [executor, *left])), within=5)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in left), "zombies"
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), within=5, what="the end of the zombies")
     assert rig.ended(rig.plain()) == "COMPLETED"

@@ -133,6 +133,28 @@ def test_a_result_that_cannot_be_delivered_does_not_keep_a_second_signal_waiting
     assert left_by(rig) == []
 
 
+def test_a_second_signal_does_not_wait_for_a_lakefs_that_hangs(rig: Rig) -> None:
+    with FaultProxy(rig.stack.lakefs_url) as proxy:
+        worker = rig.start(GROW, LAKECTL_SERVER_ENDPOINT_URL=proxy.url, E2E_RETRIES="0")
+        base, gate = rig.seed(), rig.gate()
+        workflow = rig.grow(base, gate=str(gate))
+        gate.reached()
+        proxy.on(".*", silence(), times=ALWAYS)
+        asked = len(proxy.seen)
+        gate.open()
+        eventually(lambda: len(proxy.seen) > asked)
+        worker.signal(signal.SIGTERM)
+        worker.until("worker stops; attempts that run are finished first")
+        began = time.monotonic()
+        worker.signal(signal.SIGTERM)
+        assert worker.process.wait(20) == 3
+        assert time.monotonic() - began < 12
+        (task,) = rig.tasks(workflow)
+        assert "the worker was stopped" in task["reasonForIncompletion"]
+        assert worker.survivors() == []
+    assert rig.head().id == base
+
+
 def test_children_die_with_a_killed_supervisor_and_the_next_one_sweeps(rig: Rig) -> None:
     worker = rig.start(GROW, jobs=2)
     base, gate = rig.seed(), rig.gate()
