@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import sys
 import time
 
 from perago.worker import warden
@@ -16,7 +15,7 @@ class Orphanage:
 
     def __init__(self) -> None:
         warden.adopt_orphans()
-        self._spared = set(_children(()))
+        self._spared = set(warden.descendants(os.getpid()))
 
     def started(self, pid: int) -> None:
         self._spared.add(pid)
@@ -27,14 +26,10 @@ class Orphanage:
     async def clear(self) -> None:
         """After a warden that did not end by itself: all that has no warden any more."""
         deadline = time.monotonic() + ENDING_SECONDS
-        while (orphans := _children(self._spared)) and time.monotonic() < deadline:
+        while (orphans := warden.descendants(os.getpid(), spared=self._spared)) and time.monotonic() < deadline:
             warden.kill(orphans)
             _reap(orphans)
             await asyncio.sleep(0.01)
-
-
-def _children(spared: "set[int] | tuple[()]") -> list[int]:
-    return warden.descendants(os.getpid(), spared=spared) if sys.platform == "linux" else []
 
 
 def _reap(pids: list[int]) -> None:

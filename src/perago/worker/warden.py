@@ -68,6 +68,8 @@ def descendants(of: int, *, spared: Collection[int] = ()) -> list[int]:
 def _families() -> dict[int, list[int]]:
     """Who is whose child, on all of the machine. No pathlib: there is one of these processes per executor."""
     families: dict[int, list[int]] = {}
+    if sys.platform != "linux":
+        return families
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
             # The name in parentheses may hold anything.
