@@ -39,12 +39,18 @@ class Engine:
         self._root = Path(setup["root"])
         self._made = 0
         self._workspace: local.LocalWorkspace | None = None
+        self._left: list[local.LocalWorkspace] = []
         self._commit = CommitId("")
         self._lake.capabilities()
 
     def open(self, command: Command) -> Answer:
-        """`cache` names the content cache: a new name is cold, a used one warm."""
-        self.close(command)
+        """`cache` names the content cache: a new name is cold, a used one warm. What was open before is removed at the very end.
+
+        ext4 looks for a free inode among those of files that were just removed, and passes them over for a minute: whoever makes
+        files after somebody's removal pays for it.
+        """
+        if self._workspace is not None:
+            self._left.append(self._workspace)
         self._made += 1
         self._commit = CommitId(command["ref"])
         settings = options.Options(self._root, self._root / command["cache"], **command.get("options", {}))
@@ -94,9 +100,9 @@ class Engine:
         return {}
 
     def close(self, _: Command) -> Answer:
-        if self._workspace is not None:
-            self._workspace.close()
-        self._workspace = None
+        for workspace in [*self._left, *([self._workspace] if self._workspace else [])]:
+            workspace.close()
+        self._workspace, self._left = None, []
         return {}
 
     def peak(self, _: Command) -> Answer:
@@ -129,7 +135,6 @@ def main() -> None:
     for line in sys.stdin:
         command = json.loads(line)
         print(json.dumps(getattr(engine, command["do"])(command)), flush=True)
-    engine.close({})
 
 
 if __name__ == "__main__":

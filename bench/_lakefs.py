@@ -5,16 +5,29 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import urllib3
 
 from perago.dev import lakefs
-from perago.dev.stack import Endpoints
+from perago.dev.stack import Endpoints, Stack
 from perago.provision import cache
 from perago.provision.cancel import Cancel
 from perago.provision.progress import quiet
+
+
+@contextmanager
+def alone() -> Generator[Endpoints]:
+    """A server of our own and nothing else beside it, or the one that PERAGO_TEST_STACK names."""
+    if reused := os.environ.get("PERAGO_TEST_STACK"):
+        yield Endpoints.from_json(Path(reused).read_text())
+        return
+    with Stack() as stack:
+        endpoints = stack.endpoints
+        stack.conductor.stop()
+        yield endpoints
 
 
 class Store:

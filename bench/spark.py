@@ -8,7 +8,6 @@ target is missed; --quick only shows that everything runs, on sizes too small to
 
 import argparse
 import json
-import os
 import secrets
 import shutil
 import statistics
@@ -17,14 +16,13 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import _lakefs
 
-from perago.dev.stack import Endpoints, Stack
+from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
@@ -220,24 +218,12 @@ def verdicts(bench: Bench, warm: float) -> Generator[dict[str, Any]]:
     yield {"target": text, "measured": f"{share:.1%} ({most:.2f} s)", "reached": share < SHARE_OF_A_MINUTE}
 
 
-@contextmanager
-def lakefs() -> Generator[Endpoints]:
-    """A server of our own and nothing else beside it, or the one that PERAGO_TEST_STACK names."""
-    if reused := os.environ.get("PERAGO_TEST_STACK"):
-        yield Endpoints.from_json(Path(reused).read_text())
-        return
-    with Stack() as stack:
-        endpoints = stack.endpoints
-        stack.conductor.stop()
-        yield endpoints
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, one round, no judgement")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="perago-bench-") as temporary, lakefs() as endpoints:
+    with tempfile.TemporaryDirectory(prefix="perago-bench-") as temporary, _lakefs.alone() as endpoints:
         root = Path(temporary)
         spark = engine.make(options.Options(root / "spark", properties=DRIVER), quiet)
         start = took(spark.start)

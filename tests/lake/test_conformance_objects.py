@@ -182,6 +182,36 @@ def test_a_checksum_that_is_no_md5_is_not_compared(site: Site, tmp_path: Path) -
     assert site.lake.read(site.repository, MAIN, info, tmp_path / "into") == hashlib.md5(b"content").hexdigest()
 
 
+def test_small_objects_come_together_in_the_order_they_were_asked_for(site: Site) -> None:
+    content = {f"d/{number:03}": b"%d" % number * number for number in range(40)}
+    commit = site.publish("main", content)
+    wanted = list(reversed(listed(site, ref=commit)))
+    assert list(site.lake.read_small(site.repository, commit, wanted)) == [
+        (hashlib.md5(content[info.path]).hexdigest(), content[info.path]) for info in wanted
+    ]
+    assert list(site.lake.read_small(site.repository, commit, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (ObjectInfo(ObjectPath("missing"), 1, "x"), LakeNotFound),
+        (ObjectInfo(ObjectPath("a"), 7, "0" * 32), LakeCorrupt),
+        (ObjectInfo(ObjectPath("a"), 8, "no md5"), LakeCorrupt),
+        (ObjectInfo(ObjectPath("a"), 6, "no md5"), LakeCorrupt),
+    ],
+)
+def test_a_wrong_one_among_small_objects_is_named_after_those_before_it(
+    site: Site, wrong: ObjectInfo, error: type[Exception]
+) -> None:
+    commit = site.publish("main", {"a": b"content", "b": b"other"})
+    first, last = listed(site, ref=commit)
+    coming = site.lake.read_small(site.repository, commit, [first, wrong, last])
+    assert next(coming) == (hashlib.md5(b"content").hexdigest(), b"content")
+    with pytest.raises(error, match=repr(wrong.path)):
+        next(coming)
+
+
 def test_an_existing_file_is_never_overwritten(site: Site, tmp_path: Path) -> None:
     site.put("main", "a", b"content")
     (tmp_path / "into").symlink_to(tmp_path / "elsewhere")

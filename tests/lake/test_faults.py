@@ -103,6 +103,29 @@ def test_a_read_that_always_fails_is_given_up_and_leaves_no_file(broken: Broken,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("fault", READ_FAULTS)
+@pytest.mark.parametrize("after", [0, 3])
+def test_small_objects_survive_a_fault_among_them(broken: Broken, fault: str, after: int) -> None:
+    content = {f"{number}": b"%d" % number * 999 for number in range(6)}
+    commit = broken.site.publish("main", content)
+    infos = [info for info in broken.site.lake.objects(broken.repository, commit, "").objects if info.path in content]
+    broken.proxy.on(f"GET .*path={after}$", READ_FAULTS[fault])
+    got = broken.hasty.read_small(broken.repository, commit, infos)
+    assert {info.path: data for info, (_, data) in zip(infos, got, strict=True)} == content
+    assert len(broken.records) > len(infos)
+
+
+def test_after_a_broken_connection_small_objects_are_asked_for_one_by_one(broken: Broken) -> None:
+    commit = broken.site.publish("main", {"b": b"1", "c": b"2"})
+    infos = [info for info in broken.site.lake.objects(broken.repository, commit, "").objects if info.path in {"b", "c"}]
+    assert len(list(broken.lake.read_small(broken.repository, commit, infos))) == 2
+    assert broken.proxy.connections == 1
+    broken.proxy.on("GET .*path=c$", faults.cut())
+    for _ in range(2):
+        assert [data for _, data in broken.lake.read_small(broken.repository, commit, infos)] == [b"1", b"2"]
+    assert [record.status for record in broken.records] == [200, 200, 200, None, 200, 200, 200]
+
+
 def test_a_corrupted_byte_is_noticed_and_read_again(broken: Broken, tmp_path: Path) -> None:
     broken.proxy.on("GET .*objects", faults.corrupt(len(DATA) // 2))
     READS["read"](broken.lake, broken, tmp_path)

@@ -1,14 +1,16 @@
 """Local files that are not what they seem, or change while they travel."""
 
 import errno
+import hashlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from tests.lake.arrange import file
 
 from perago.errors import LakeCorrupt, WorkspaceError
-from perago.lake import transfer, wire
+from perago.lake import hashing, transfer, wire
 from perago.model import ObjectInfo, ObjectPath
 
 
@@ -49,6 +51,33 @@ def test_an_upload_can_begin_anew(tmp_path: Path) -> None:
     with transfer.upload(file(tmp_path, b"content")) as sending:
         first = sending.content(), sending.md5
         assert (sending.content(), sending.md5) == first
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (9 << 20) + 5])
+def test_hashing_apart_gives_the_same_digest(size: int) -> None:
+    data = os.urandom(size)
+    apart = hashing.Apart()
+    for at in range(0, size, 100_000):
+        apart.update(memoryview(data)[at : at + 100_000])
+    assert apart.hexdigest() == hashlib.md5(data).hexdigest()
+    assert apart.hexdigest() == hashlib.md5(data).hexdigest()
+
+
+def test_large_files_are_hashed_apart_on_both_ways_and_leave_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "HASHED_APART", 1000)
+    data = os.urandom(3 << 20)
+    source, md5 = file(tmp_path, data), hashlib.md5(data).hexdigest()
+    receive = transfer.save("read 'a'", ObjectInfo(ObjectPath("a"), len(data), md5), tmp_path / "into")
+    assert receive(wire.Head(200, {}, len(data)), [memoryview(data)]) == md5
+    with transfer.upload(source) as sending:
+        assert b"".join(map(bytes, sending._parts())) == data
+        assert sending.md5 == md5
+    with transfer.upload(source) as abandoned:
+        next(abandoned._parts())
+    short = transfer.save("read 'a'", ObjectInfo(ObjectPath("a"), len(data), md5), tmp_path / "cut")
+    with pytest.raises(LakeCorrupt):
+        short(wire.Head(200, {}, len(data)), [memoryview(data)[1:]])
+    assert not [thread for thread in threading.enumerate() if thread.name == "perago-md5"]
 
 
 def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

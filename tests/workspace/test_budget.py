@@ -1,7 +1,8 @@
 """How many requests each phase costs, exactly, on the fake and on a real lakeFS."""
 
+import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tests.workspace import kit
 
 from perago.lake import port
 from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath, Repository
-from perago.workspace import local, options
+from perago.workspace import drawer, local, options
 
 STAGING = BranchName("staging")
 
@@ -167,20 +168,37 @@ def test_checksums_that_are_no_md5_are_compared_by_our_own(
     following.close()
 
 
-def entries(bench: kit.Bench) -> list[Path]:
-    return sorted((bench.settings.root / ".cache/objects").rglob("*-*"))
+def large(count: int) -> dict[str, bytes]:
+    """Each is an entry of its own in the cache."""
+    return {path: data + bytes(drawer.LARGEST) for path, data in files(count).items()}
 
 
-def test_what_was_evicted_or_damaged_is_read_again_and_nothing_else(bench: kit.Bench) -> None:
-    commit = bench.lab.commit(files(5))
-    with bench.opened(commit, "p"):
-        pass
-    evicted, damaged, *_ = entries(bench)
+def lose_and_damage_small(root: Path) -> None:
+    database = sqlite3.connect(root / "small.db")
+    (first,), (second,), *_ = database.execute("SELECT id FROM small").fetchall()
+    database.execute("DELETE FROM small WHERE id = ?", (first,))
+    database.execute("UPDATE small SET data = zeroblob(length(data)) WHERE id = ?", (second,))
+    database.commit()
+    database.close()
+
+
+def lose_and_damage_large(root: Path) -> None:
+    evicted, damaged, *_ = sorted((root / "objects").rglob("*-*"))
     evicted.unlink()
     damaged.write_bytes(b"?" * damaged.stat().st_size)
+
+
+@pytest.mark.parametrize(("content", "harm"), [(files, lose_and_damage_small), (large, lose_and_damage_large)])
+def test_what_was_evicted_or_damaged_is_read_again_and_nothing_else(
+    bench: kit.Bench, content: Callable[[int], dict[str, bytes]], harm: Callable[[Path], None]
+) -> None:
+    commit = bench.lab.commit(content(5))
+    with bench.opened(commit, "p"):
+        pass
+    harm(bench.settings.root / ".cache")
     again = bench.workspace(commit, "p")
     assert requests(bench, again.open) == {"read": 2}
-    assert {f"p/{path}": data for path, data in kit.read(again.argument()).items()} == files(5)
+    assert {f"p/{path}": data for path, data in kit.read(again.argument()).items()} == content(5)
     again.close()
     healed = bench.workspace(commit, "p")
     assert requests(bench, healed.open) == {}
@@ -192,7 +210,7 @@ def test_signed_links_are_asked_for_and_used_where_the_storage_has_them(
 ) -> None:
     commit = memory_lab.commit(files(3))
     memory = memory_lab.memory
-    listed, read = memory.objects, memory.read
+    listed, read = memory.objects, memory.read_small
     used: list[str | None] = []
 
     def signed(*arguments: object, presign: bool = False) -> port.ObjectPage:
@@ -200,13 +218,13 @@ def test_signed_links_are_asked_for_and_used_where_the_storage_has_them(
         page = listed(*arguments)  # pyright: ignore[reportArgumentType]
         return replace(page, objects=[replace(info, presigned_url=f"https://{info.path}") for info in page.objects])
 
-    def follow(repository: Repository, ref: port.Ref, info: ObjectInfo, into: Path) -> str:
-        used.append(info.presigned_url)
-        return read(repository, ref, info, into)
+    def follow(repository: Repository, ref: port.Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
+        used.extend(info.presigned_url for info in infos)
+        return read(repository, ref, infos)
 
     monkeypatch.setattr(memory, "capabilities", lambda: port.Capabilities(presign_read=True))
     monkeypatch.setattr(memory, "objects", signed)
-    monkeypatch.setattr(memory, "read", follow)
+    monkeypatch.setattr(memory, "read_small", follow)
     with memory_bench.opened(commit, "p") as workspace:
         assert len(kit.read(workspace.argument())) == 3
     assert sorted(link or "" for link in used) == [f"https://{path}" for path in sorted(files(3))]

@@ -1,21 +1,25 @@
 import multiprocessing
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.workspace import kit
 
 from perago.model import FilePath
-from perago.workspace import cache, copying, eviction, listings
+from perago.workspace import cache, copying, drawer, eviction, listings
 
-ONE = b"one" * 1000
-BLOCK = eviction.cost(1)
+ONE = b"one" * 30_000
+LARGE = drawer.LARGEST + 1
+BLOCK = eviction.cost(LARGE)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> cache.Cache:
-    return cache.Cache(tmp_path / "cache")
+def store(tmp_path: Path) -> Iterator[cache.Cache]:
+    made = cache.Cache(tmp_path / "cache")
+    yield made
+    made.flush()
 
 
 def insert(store: cache.Cache, data: bytes, source: Path) -> Path:
@@ -34,7 +38,7 @@ def restore(store: cache.Cache, data: bytes, target: Path) -> bytes | None:
     return target.read_bytes() if status else None
 
 
-@pytest.mark.parametrize("size", [0, 1, copying.SMALL, copying.SMALL + 1, 5 << 20])
+@pytest.mark.parametrize("size", [0, 1, drawer.LARGEST, LARGE, copying.SMALL, copying.SMALL + 1, 5 << 20])
 def test_content_comes_back_as_it_went_in(store: cache.Cache, tmp_path: Path, size: int) -> None:
     data = os.urandom(size)
     insert(store, data, tmp_path / "source")
@@ -72,7 +76,7 @@ def test_what_a_crashed_writer_left_is_used_only_if_it_is_whole(store: cache.Cac
     assert restore(store, ONE, tmp_path / "again") == ONE
 
 
-@pytest.mark.parametrize("damage", [b"ONE" * 1000, b"one" * 999, b"one" * 1001, b""])
+@pytest.mark.parametrize("damage", [b"ONE" * 30_000, b"one" * 29_999, b"one" * 30_001, b""])
 def test_a_damaged_entry_is_a_miss_and_heals(store: cache.Cache, tmp_path: Path, damage: bytes) -> None:
     held = insert(store, ONE, tmp_path / "source")
     held.write_bytes(damage)
@@ -108,6 +112,11 @@ def test_a_source_that_is_not_what_it_should_be_is_not_kept(store: cache.Cache, 
     (tmp_path / "source").write_bytes(ONE)
     store.insert(str(tmp_path / "source"), kit.md5(ONE), len(ONE) - 1)
     store.insert(str(tmp_path / "source"), kit.md5(b"other"), len(ONE), verify=True)
+    (tmp_path / "source").write_bytes(b"small")
+    store.insert(str(tmp_path / "source"), kit.md5(b"small"), 4)
+    store.insert(str(tmp_path / "source"), kit.md5(b"other"), 5)
+    assert not store.holds(kit.md5(b"small"), 4)
+    assert not store.holds(kit.md5(b"other"), 5)
     assert list((store.root / "objects").rglob("*-*")) == []
     assert list((store.root / "new").iterdir()) == []
     assert store.is_on
@@ -128,26 +137,26 @@ def test_a_cache_that_is_a_file_is_off_and_no_error(tmp_path: Path) -> None:
 
 def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
     store = cache.Cache(tmp_path / "cache", 10 * BLOCK)
-    contents = [b"%d" % n for n in range(10)]
+    contents = [b"%d" % n * LARGE for n in range(10)]
     for age, data in enumerate(contents):
         held = insert(store, data, tmp_path / "source")
         used = time.time_ns() - (100 - age) * 3600 * 10**9
         os.utime(held, ns=(used, held.stat().st_mtime_ns))
     assert restore(store, contents[0], tmp_path / "used") == contents[0]
-    insert(store, b"one more", tmp_path / "source")
+    insert(store, b"m" * LARGE, tmp_path / "source")
     store.flush()
     gone = [data for data in contents if not store.holds(kit.md5(data), len(data))]
     assert gone == contents[1:3]
-    assert store.holds(kit.md5(b"one more"), 8)
+    assert store.holds(kit.md5(b"m" * LARGE), LARGE)
 
 
 def test_the_bound_holds_however_much_passes_through(tmp_path: Path) -> None:
     store = cache.Cache(tmp_path / "cache", 64 * BLOCK)
-    for n in range(300):
-        insert(store, b"%d" % n, tmp_path / "source")
+    for n in range(100):
+        insert(store, b"%03d" % n * LARGE, tmp_path / "source")
     store.flush()
-    assert len(list((store.root / "objects").rglob("*-*"))) <= 64
-    assert store.holds(kit.md5(b"299"), 3)
+    assert 0 < sum(eviction.cost(path.stat().st_size) for path in (store.root / "objects").rglob("*-*")) <= 64 * BLOCK
+    assert store.holds(kit.md5(b"099" * LARGE), 3 * LARGE)
 
 
 def test_what_is_larger_than_the_bound_is_not_kept(tmp_path: Path) -> None:
@@ -180,9 +189,10 @@ def test_a_full_disk_turns_insertion_off_and_fails_nothing(
 
 
 def hammer(root: Path, seed: int) -> None:
-    store = cache.Cache(root / "cache", 40 * BLOCK)
+    store = cache.Cache(root / "cache", 20 * BLOCK)
     for step in range(150):
-        data = b"%d" % ((seed * 7 + step) % 60) * 50
+        number = (seed * 7 + step) % 60
+        data = b"%02d" % number * (LARGE if number % 2 else 9_000)
         target = root / f"{seed}-{step}"
         if store.restore(kit.md5(data), len(data), str(target)) is not None:
             assert target.read_bytes() == data

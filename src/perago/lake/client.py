@@ -146,15 +146,20 @@ class LakeFS:
         return self._get("objects", f"list {prefix!r} of {repository}@{ref}", target, decode.page)
 
     def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
-        what = f"read {info.path!r} of {repository}@{ref}"
-        target = f"{API}{_repository(repository)}/refs/{names.ref(ref)}/objects?path={names.path(info.path)}"
-        request = Request("read", what, "GET", target, self._timeouts.transfer(info.size), stall=self._timeouts.request)
-        receive = transfer.save(what, info, into)
-        if info.presigned_url is not None:
-            result = presigned.get(self._http, request, info.presigned_url, receive)
-            if not isinstance(result, Refusal):
-                return result
-        return self._http.call(request, receive)
+        request = self._reading(repository, ref, info)
+        return self._read(request, info, transfer.save(request.what, info, into))
+
+    def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
+        requests = [self._reading(repository, ref, info) for info in infos]
+        receives = [transfer.load(request.what, info) for request, info in zip(requests, infos, strict=True)]
+        done = 0
+        if all(info.presigned_url is None for info in infos):
+            timeout = self._timeouts.transfer(sum(info.size for info in infos))
+            for result in self._http.together(list(zip(requests, receives, strict=True)), timeout):
+                done += 1
+                yield result
+        for number in range(done, len(infos)):
+            yield self._read(requests[number], infos[number], receives[number])
 
     def write(
         self,
@@ -191,6 +196,18 @@ class LakeFS:
             yield from map(decode.change, page)
 
     # inside
+
+    def _reading(self, repository: Repository, ref: Ref, info: ObjectInfo) -> Request:
+        what = f"read {info.path!r} of {repository}@{ref}"
+        target = f"{API}{_repository(repository)}/refs/{names.ref(ref)}/objects?path={names.path(info.path)}"
+        return Request("read", what, "GET", target, self._timeouts.transfer(info.size), stall=self._timeouts.request)
+
+    def _read(self, request: Request, info: ObjectInfo, receive: http.Receive[T]) -> T:
+        if info.presigned_url is not None:
+            result = presigned.get(self._http, request, info.presigned_url, receive)
+            if not isinstance(result, Refusal):
+                return result
+        return self._http.call(request, receive)
 
     def _upload(self, place: _Place, file: transfer.Upload, content_type: str, metadata: Mapping[str, str]) -> ObjectInfo:
         """Through lakeFS; metadata that no header can carry follows in a request of its own."""

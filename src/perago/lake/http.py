@@ -1,6 +1,7 @@
 """Requests to one server: a `Request` goes in, what its receiver made of the reply comes out, or one error of our tree.
 
-Reads are tried again a few times, with growing, jittered pauses. A write is sent once.
+Reads are tried again a few times, with growing, jittered pauses. A write is sent once. Many small reads can share one connection
+without waiting for each other.
 """
 
 import json
@@ -8,7 +9,7 @@ import math
 import random
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ MAX_REPLY = 64 * 1024 * 1024
 """No JSON we ask for comes near it; whoever sends more is not lakeFS."""
 KEPT = 64
 """Idle connections per server; as many threads can work at once without connecting anew."""
+ONE_BY_ONE_SECONDS = 60.0
 _MAX_REFUSAL = 64 * 1024
 
 T = TypeVar("T")
@@ -99,6 +101,7 @@ class Http:
         self._pool = wire.Pool(tls, timeouts.connect, KEPT)
         self._on_request = on_request
         self._pause = pause
+        self._one_by_one_until = 0.0
 
     def call(self, request: Request, receive: Receive[T], send: Send = nothing_more) -> T:
         """Send the request to lakeFS; reads again where that may help."""
@@ -129,8 +132,46 @@ class Http:
             status = seen[0] if seen else None
             self._on_request(RequestRecord(request.verb, request.method, status, time.monotonic() - began))
 
+    def together(self, reads: Sequence[tuple[Request, Receive[T]]], timeout: float) -> Iterator[T]:
+        """Reads sent to lakeFS in one go, their results in order as the replies come.
+
+        Ends early at the first reply that is anything but a plain success: for the rest the caller has `call`, which tries again
+        and says what is wrong. After a broken connection nothing is sent like this for a while: some proxy may not bear it.
+        """
+        if len(reads) < 2 or time.monotonic() < self._one_by_one_until:  # noqa: PLR2004  one alone gains nothing
+            return
+        began, statuses = time.monotonic(), list[int]()
+        try:
+            yield from self._in_turn(reads, timeout, statuses)
+        except wire.Broken:
+            self._one_by_one_until = time.monotonic() + ONE_BY_ONE_SECONDS
+        except LakeCorrupt:
+            pass
+        finally:
+            seconds = time.monotonic() - began
+            for number, (request, _) in enumerate(reads):
+                status = statuses[number] if number < len(statuses) else None
+                self._on_request(RequestRecord(request.verb, request.method, status, seconds))
+
     def close(self) -> None:
         self._pool.close()
+
+    def _in_turn(self, reads: Sequence[tuple[Request, Receive[T]]], timeout: float, statuses: list[int]) -> Iterator[T]:
+        deadline = wire.Deadline(timeout, reads[0][0].stall)
+        connection = self._pool.take(self.origin, deadline)
+        unread = len(reads)
+        try:
+            connection.send(b"".join(self._text(self.origin, request) for request, _ in reads), deadline)
+            for _, receive in reads:
+                head = connection.head(deadline)
+                statuses.append(head.status)
+                if head.status != HTTPStatus.OK:
+                    return
+                yield receive(head, connection.body(head, deadline))
+                unread -= 1
+        finally:
+            connection.reusable = connection.reusable and not unread
+            self._pool.give(connection)
 
     def _exchange(self, request: Request, origin: wire.Origin, receive: Receive[T], send: Send, seen: list[int]) -> T | Refusal:
         deadline = wire.Deadline(request.timeout, request.stall)

@@ -15,9 +15,13 @@ _BUFFER = 1 << 20
 
 
 def match(path: Path, size: int, whole_md5: str, announced: str) -> bool:
-    if _of([bytes.fromhex(whole_md5)]) == announced:
-        return True
-    return any(_of(_digests(path, part)) == announced for part in _USUAL if SMALLEST <= part < size)
+    return is_one_part(whole_md5, announced) or any(
+        _of(_digests(path, part)) == announced for part in _USUAL if SMALLEST <= part < size
+    )
+
+
+def is_one_part(whole_md5: str, announced: str) -> bool:
+    return _of([bytes.fromhex(whole_md5)]) == announced
 
 
 def _of(digests: list[bytes]) -> str:

@@ -4,7 +4,7 @@ Every method raises leaves of `LakeError`, and `WorkspaceError` where the troubl
 write is sent at most once, and one that broke off after it was sent, or was answered by a 5xx, raises `LakeUnknown`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -112,6 +112,13 @@ class Lake(Protocol):
 
         Size and, where lakeFS's checksum is an MD5, content are verified: `LakeCorrupt` otherwise, and no file is left. One
         request, through `info.presigned_url` where it is set, falling back to lakeFS itself where that is refused.
+        """
+        ...
+
+    def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
+        """MD5 and bytes of objects that fit into memory, in this order, verified as by `read`; one request each.
+
+        The requests may be under way together, so a few dozen at a time cost little more than one.
         """
         ...
 

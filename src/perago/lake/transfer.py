@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perago.errors import LakeCorrupt, WorkspaceError
-from perago.lake import parts, wire
+from perago.lake import hashing, parts, wire
 from perago.model import ObjectInfo
 
 SMALL = 64 * 1024
 """Files up to this size travel in one piece with their request's head."""
+HASHED_APART = 64 << 20
+"""Larger files are hashed by a thread of their own: there are fewer of them than cores, and one alone waits for its MD5."""
 _BUFFER = 256 * 1024
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
@@ -41,6 +43,33 @@ def save(what: str, info: ObjectInfo, into: Path) -> Callable[[wire.Head, Iterab
     return receive
 
 
+def checked(what: str, info: ObjectInfo, data: bytes) -> str:
+    """The MD5 of an object that fits into memory, if its bytes are the announced ones."""
+    if len(data) != info.size:
+        raise LakeCorrupt(f"{what}: {len(data)} bytes, {info.size} were announced")
+    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    if is_md5(info.checksum) and md5 != info.checksum and not parts.is_one_part(md5, info.checksum):
+        raise LakeCorrupt(f"{what}: MD5 {md5}, {info.checksum} was announced")
+    return md5
+
+
+def load(what: str, info: ObjectInfo) -> Callable[[wire.Head, Iterable[memoryview]], tuple[str, bytes]]:
+    """Receives a small object's bytes into memory: their MD5 and themselves."""
+
+    def receive(head: wire.Head, body: Iterable[memoryview]) -> tuple[str, bytes]:
+        if head.length is not None and head.length not in (info.size, -1):
+            raise LakeCorrupt(f"{what}: {head.length} bytes, {info.size} were announced")
+        data = bytearray()
+        for part in body:
+            data += part
+            if len(data) > info.size:
+                break
+        content = bytes(data)
+        return checked(what, info, content), content
+
+    return receive
+
+
 class Upload:
     """One local file on its way out, from its beginning each time. `md5` is that of the bytes that were sent, once they are."""
 
@@ -48,11 +77,15 @@ class Upload:
         self.size = size
         self._file = file
         self._source = source
-        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._md5 = _md5_of(size)
 
     @property
     def md5(self) -> str:
         return self._md5.hexdigest()
+
+    def finish(self) -> None:
+        """No more bytes: ends what hashes them."""
+        self._md5.hexdigest()
 
     def content(self) -> bytes:
         """All of it at once, for small files."""
@@ -65,7 +98,8 @@ class Upload:
     def _parts(self) -> Iterator[memoryview]:
         """Exactly `size` bytes. The last part waits until the file's end is seen, so a growing file is never sent whole."""
         os.lseek(self._file, 0, os.SEEK_SET)
-        self._md5 = hashlib.md5(usedforsecurity=False)
+        self.finish()
+        self._md5 = _md5_of(self.size)
         buffer = memoryview(bytearray(min(self.size, _BUFFER)))
         left = self.size
         while left:
@@ -103,24 +137,35 @@ def upload(source: Path) -> Generator[Upload]:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise WorkspaceError(f"{source} is not a regular file")
-        yield Upload(file, status.st_size, source)
+        sending = Upload(file, status.st_size, source)
+        try:
+            yield sending
+        finally:
+            sending.finish()
     finally:
         os.close(file)
 
 
+def _md5_of(size: int) -> hashing.Md5:
+    return hashing.Apart() if size >= HASHED_APART else hashlib.md5(usedforsecurity=False)
+
+
 def _copy(body: Iterable[memoryview], file: int, limit: int) -> tuple[int, str]:
     """Size and MD5 of what was written; stops reading once there is more than there may be."""
-    md5 = hashlib.md5(usedforsecurity=False)
+    md5 = _md5_of(limit)
     size = 0
-    for part in body:
-        size += len(part)
-        if size > limit:
-            break
-        md5.update(part)
-        rest = part
-        while rest:
-            rest = rest[os.write(file, rest) :]
-    return size, md5.hexdigest()
+    try:
+        for part in body:
+            size += len(part)
+            if size > limit:
+                break
+            md5.update(part)
+            rest = part
+            while rest:
+                rest = rest[os.write(file, rest) :]
+    finally:
+        digest = md5.hexdigest()
+    return size, digest
 
 
 @contextmanager

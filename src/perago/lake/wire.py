@@ -106,7 +106,7 @@ class Connection:
 
     def fresh(self) -> bool:
         """Fit for another request: not idle for long, and nothing to read, which would be the server's good-bye."""
-        return time.monotonic() - self.idle_since < IDLE_SECONDS and not self.answered()
+        return time.monotonic() - self.idle_since < IDLE_SECONDS and self._start == self._end and not self.answered()
 
     def send(self, data: bytes | memoryview, deadline: Deadline) -> None:
         try:
@@ -117,8 +117,7 @@ class Connection:
             raise Broken(Stage.SENDING, _why(error)) from error
 
     def head(self, deadline: Deadline) -> Head:
-        """Read the reply's head; interim replies are passed over."""
-        self._start = self._end = 0
+        """Read the next reply's head, which may be here already; interim replies are passed over."""
         while True:
             text = self._until(b"\r\n\r\n", deadline)
             head, self._keep = _parse(text)

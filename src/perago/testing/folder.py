@@ -51,6 +51,13 @@ class FolderLake(lake.MemoryLake):
         """What the target branch holds now."""
         return self._held(lake.MAIN)
 
+    def get(self, repository: Repository, ref: port.Ref, path: ObjectPath) -> bytes:
+        at = self._files[self._entry(repository, ref, path).checksum]
+        try:
+            return at.read_bytes()
+        except OSError as error:
+            raise WorkspaceError(f"cannot read {at}: {error.strerror}") from error
+
     def read(self, repository: Repository, ref: port.Ref, info: ObjectInfo, into: Path) -> str:
         self._enter("read")
         at = self._files[self._entry(repository, ref, info.path).checksum]

@@ -1,8 +1,9 @@
 """File contents that this host already has, shared by all executors and tasks, within a size bound.
 
-An entry's name is its content (MD5 and size). Nobody but this module opens one for writing: bodies get copies. A complete entry
-gets a fixed modification time, made from the boot id. A crash of its writer leaves it without, whoever writes to it later moves
-that time, and a power failure changes the boot id: an entry that may be damaged is hashed before it is used.
+Small contents lie together in a `drawer`; what is larger is an entry of its own, named by its content (MD5 and size). Nobody but
+this module opens one for writing: bodies get copies. A complete entry gets a fixed modification time, made from the boot id. A
+crash of its writer leaves it without, whoever writes to it later moves that time, and a power failure changes the boot id: an
+entry that may be damaged is hashed before it is used.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from perago.workspace import copying, eviction
+from perago.workspace import copying, drawer, eviction
 
 DEFAULT_LIMIT = 10 << 30
 _USE_STEP_NS = 3600 * 10**9
@@ -33,6 +34,7 @@ class Cache:
         self._lock = threading.Lock()
         self._unreported = 0
         self._usable = limit > 0 and _own_directory(root)
+        self._small = drawer.Drawer(self._root)
 
     @property
     def is_on(self) -> bool:
@@ -46,6 +48,55 @@ class Cache:
         """A copy of the content in the new file `target`, or None if the cache does not have it (any more)."""
         if not self._usable:
             return None
+        restore = self._restore_small if size <= drawer.LARGEST else self._restore_entry
+        return restore(md5, size, target, mode)
+
+    def insert(self, source: str, md5: str, size: int, *, verify: bool = False) -> None:
+        """Keep the content of a file whose MD5 and size the caller knows. `verify` where somebody might still write to it."""
+        if not self._usable or eviction.cost(size) > self._limit:
+            return
+        if size <= drawer.LARGEST:
+            self._insert_small(source, md5, size)
+            return
+        name = self._entry(md5, size)
+        try:
+            if self._place(source, name, size, md5 if verify else None):
+                self.count(size)
+        except OSError:
+            self._usable = _own_directory(Path(self._root)) and not _is_full(self._root)
+
+    def keep(self, md5: str, data: bytes) -> None:
+        """The same for bytes at hand that have this MD5; at most `drawer.LARGEST` of them."""
+        if self._usable and drawer.cost(len(data)) <= self._limit:
+            self._small.put(md5, data)
+            self._report(drawer.cost(len(data)), min(_REPORT_BYTES, self._limit // 8))
+
+    def holds(self, md5: str, size: int) -> bool:
+        if size <= drawer.LARGEST:
+            return self._usable and self._small.take(md5) is not None
+        return self._usable and _exists(self._entry(md5, size))
+
+    def flush(self) -> None:
+        """Write and book what this process added; trims if the cache has outgrown its limit."""
+        if self._usable:
+            self._report(0, 1)
+            self._small.flush()
+
+    def trim(self) -> None:
+        """Throw out what was not used for longest until the limit is kept, and what crashed writers left behind."""
+        with contextlib.suppress(OSError), self._usage_file() as usage:
+            _write_number(usage, self._evict())
+
+    def _restore_small(self, md5: str, size: int, target: str, mode: int) -> os.stat_result | None:
+        data = self._small.take(md5)
+        if data is None or len(data) != size:
+            return None
+        try:
+            return copying.create(data, target, mode)
+        except OSError:
+            return None
+
+    def _restore_entry(self, md5: str, size: int, target: str, mode: int) -> os.stat_result | None:
         name = self._entry(md5, size)
         try:
             source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -64,28 +115,25 @@ class Cache:
         finally:
             os.close(source)
 
-    def insert(self, source: str, md5: str, size: int, *, verify: bool = False) -> None:
-        """Keep the content of a file whose MD5 and size the caller knows. `verify` where somebody might still write to it."""
-        if not self._usable or eviction.cost(size) > self._limit:
-            return
-        name = self._entry(md5, size)
+    def _insert_small(self, source: str, md5: str, size: int) -> None:
+        """Hashed here, because a wrong entry would stand in the way of the right one."""
         try:
-            if self._place(source, name, size, md5 if verify else None):
-                self.count(size)
+            descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                data = os.read(descriptor, size + 1)
+            finally:
+                os.close(descriptor)
         except OSError:
-            self._usable = _own_directory(Path(self._root)) and not _is_full(self._root)
+            return
+        if len(data) == size and hashlib.md5(data, usedforsecurity=False).hexdigest() == md5:
+            self.keep(md5, data)
 
-    def holds(self, md5: str, size: int) -> bool:
-        return self._usable and _exists(self._entry(md5, size))
-
-    def flush(self) -> None:
-        """Book what this process added; trims if the cache has outgrown its limit."""
-        self._report(0, 1)
-
-    def trim(self) -> None:
-        """Throw out what was not used for longest until the limit is kept, and what crashed writers left behind."""
-        with contextlib.suppress(OSError), self._usage_file() as usage:
-            _write_number(usage, eviction.evict(self._root, self._limit))
+    def _evict(self) -> int:
+        self._small.flush()
+        try:
+            return eviction.evict(self._root, self._limit, self._small.held())
+        finally:
+            self._small.flush()
 
     def _is_sound(self, source: int, md5: str, size: int) -> bool:
         status = os.fstat(source)
@@ -140,7 +188,7 @@ class Cache:
         with self._usage_file() as usage:
             total = _read_number(usage) + added
             if total > self._limit:
-                total = eviction.evict(self._root, self._limit)
+                total = self._evict()
             _write_number(usage, total)
 
     @contextlib.contextmanager

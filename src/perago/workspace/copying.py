@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 
 SMALL = 128 * 1024
 """Up to here one read and one write are cheaper than asking the kernel to copy."""
@@ -20,9 +21,18 @@ PROGRAM_MODE = 0o777
 
 def copy(source: int, size: int, target: str, mode: int = FILE_MODE) -> os.stat_result:
     """`target` must not exist; nothing is left of it if the copy fails. Its status after the last byte is returned."""
+    return _made(target, mode, lambda descriptor: _fill(source, size, descriptor))
+
+
+def create(data: bytes, target: str, mode: int = FILE_MODE) -> os.stat_result:
+    """The same for bytes at hand."""
+    return _made(target, mode, lambda descriptor: _write_all(descriptor, data))
+
+
+def _made(target: str, mode: int, fill: Callable[[int], None]) -> os.stat_result:
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        _fill(source, size, descriptor)
+        fill(descriptor)
         status = os.fstat(descriptor)
     except BaseException:
         os.close(descriptor)

@@ -1,6 +1,7 @@
 """A commit and a prefix in; files in an empty directory and their manifest out.
 
-Pages are listed while transfers already run. What the cache has is copied from there, everything else takes one request.
+Pages are listed while transfers already run. What the cache has is copied from there, everything else takes one request; those
+for small files travel in batches.
 """
 
 import errno
@@ -8,7 +9,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +17,15 @@ from perago import events
 from perago.errors import WorkspaceError
 from perago.lake import port
 from perago.model import CommitId, FilePath, ObjectInfo, ObjectPath, Repository
-from perago.workspace import cache, copying, crew, listings, names, options, probes, progress, sync, tree
+from perago.workspace import cache, copying, crew, drawer, listings, names, options, probes, progress, sync, tree
 
 INLINE = 1 << 20
 """Cached files up to here are copied by the listing thread itself: for small files threads only fight over the interpreter."""
 HEAVY = 8 << 20
-AHEAD = 3 * port.PAGE
-"""Objects listed but not fetched yet; bounds memory however large the workspace is."""
+BATCH = 16
+"""Requests for small objects that are under way together on one connection."""
+AHEAD = 3 * port.PAGE // BATCH
+"""Batches listed but not fetched yet; bounds memory however large the workspace is."""
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
@@ -45,9 +48,8 @@ def download(
     job = _Download(lake, source, str(work), store, emit)
     with crew.Crew(job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download") as hands:
         for page in job.pages():
-            for file in page:
-                if not job.copy_small(file):
-                    hands.put(file, heavy=file.size > HEAVY)
+            for batch in _batches([file for file in page if not job.copy_small(file)], limits.light_transfers):
+                hands.put(batch, heavy=batch[0].size > HEAVY)
             job.meter.tick()
             hands.wait_below(AHEAD, job.meter.tick)
         hands.wait_below(1, job.meter.tick)
@@ -121,15 +123,16 @@ class _Download:
     def copy_small(self, file: listings.Known) -> bool:
         return file.size <= INLINE and self._copy(file)
 
-    def fetch(self, file: listings.Known) -> None:
-        if file.size <= INLINE or not self._copy(file):
-            self._read(file)
+    def fetch(self, batch: Sequence[listings.Known]) -> None:
+        if _is_small(batch[0]):
+            self._read_small(batch)
+        elif batch[0].size <= INLINE or not self._copy(batch[0]):
+            self._read(batch[0])
 
     def _copy(self, file: listings.Known) -> bool:
         if file.md5 is None:
             return False
-        mode = copying.PROGRAM_MODE if sync.is_executable(file.metadata) else copying.FILE_MODE
-        status = self._cache.restore(file.md5, file.size, f"{self._work}/{file.path}", mode)
+        status = self._cache.restore(file.md5, file.size, f"{self._work}/{file.path}", _mode(file))
         if status is None:
             return False
         self._record(file, file.md5, status)
@@ -137,25 +140,33 @@ class _Download:
 
     def _read(self, file: listings.Known) -> None:
         target = f"{self._work}/{file.path}"
-        info = ObjectInfo(
-            ObjectPath(self._source.prefix + file.path),
-            file.size,
-            file.checksum,
-            file.content_type,
-            file.metadata,
-            presigned_url=file.presigned_url,
-        )
+        self._count_request(file)
         try:
-            md5 = self._request(info, Path(target))
+            md5 = self._lake.read(self._source.repository, self._source.commit, self._info(file), Path(target))
             self._cache.insert(target, md5, file.size)
             self._record(file, md5, _with_mode(target, file.metadata))
         except OSError as fault:
             raise _unwritable(file.path, fault) from fault
 
-    def _request(self, info: ObjectInfo, target: Path) -> str:
-        self._reads.add(files=1, size=info.size)
+    def _read_small(self, batch: Sequence[listings.Known]) -> None:
+        infos = [self._info(file) for file in batch]
+        contents = self._lake.read_small(self._source.repository, self._source.commit, infos)
+        for file, (md5, data) in zip(batch, contents, strict=True):
+            self._count_request(file)
+            try:
+                status = copying.create(data, f"{self._work}/{file.path}", _mode(file))
+            except OSError as fault:
+                raise _unwritable(file.path, fault) from fault
+            self._cache.keep(md5, data)
+            self._record(file, md5, status)
+
+    def _info(self, file: listings.Known) -> ObjectInfo:
+        path = ObjectPath(self._source.prefix + file.path)
+        return ObjectInfo(path, file.size, file.checksum, file.content_type, file.metadata, presigned_url=file.presigned_url)
+
+    def _count_request(self, file: listings.Known) -> None:
+        self._reads.add(files=1, size=file.size)
         self.meter.add(requests=1)
-        return self._lake.read(self._source.repository, self._source.commit, info, target)
 
     def _record(self, file: listings.Known, md5: str, status: os.stat_result) -> None:
         local = tree.file_stat(status)
@@ -193,6 +204,30 @@ class _Download:
                 if entry.stat and entry.stat.ctime_ns >= now:
                     self._entries[path] = entry._replace(stat=None)
         return self._entries
+
+
+def _is_small(file: listings.Known) -> bool:
+    return file.size <= drawer.LARGEST
+
+
+def _batches(files: Sequence[listings.Known], lanes: int) -> Iterator[Sequence[listings.Known]]:
+    """Small files together, but only once there is work for all lanes; every other file alone."""
+    small: list[listings.Known] = []
+    together = max(1, min(BATCH, len(files) // lanes))
+    for file in files:
+        if not _is_small(file):
+            yield [file]
+            continue
+        small.append(file)
+        if len(small) == together:
+            yield small
+            small = []
+    if small:
+        yield small
+
+
+def _mode(file: listings.Known) -> int:
+    return copying.PROGRAM_MODE if sync.is_executable(file.metadata) else copying.FILE_MODE
 
 
 def _with_mode(target: str, metadata: Mapping[str, str]) -> os.stat_result:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 KEEP = 0.9
@@ -22,33 +22,46 @@ def unlink(path: str) -> None:
         os.unlink(path)  # noqa: PTH108 (strings throughout: see copying)
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
+    """Something that can be thrown out of the cache."""
+
     used_ns: int
     cost: int
-    path: str
+    free: Callable[[int], int]
+    """Throws out at least so many bytes of it if there are as many; how many it were."""
 
 
-def evict(root: str, limit: int) -> int:
-    """Bytes that are left."""
+def evict(root: str, limit: int, others: Iterable[Held] = ()) -> int:
+    """Bytes that are left. `others` is what does not lie in the cache's directories as a file of its own."""
     _drop_stale(f"{root}/new")
-    held = [*_held(f"{root}/objects"), *_held(f"{root}/listings")]
+    held = [*_held(f"{root}/objects"), *_held(f"{root}/listings"), *others]
     total = sum(item.cost for item in held)
     if total <= limit:
         return total
-    for item in sorted(held):
-        if total <= limit * KEEP:
+    keep = int(limit * KEEP)
+    for item in sorted(held, key=lambda item: item.used_ns):
+        if total <= keep:
             break
-        unlink(item.path)
-        total -= item.cost
+        total -= item.free(total - keep)
     return total
 
 
-def _held(directory: str) -> Iterator[_Held]:
+def _held(directory: str) -> Iterator[Held]:
     for shard in _scan(directory):
         for entry in _scan(shard.path):
             with contextlib.suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
-                yield _Held(status.st_atime_ns, cost(status.st_size), entry.path)
+                yield _file(entry.path, status)
+
+
+def _file(path: str, status: os.stat_result) -> Held:
+    size = cost(status.st_size)
+
+    def free(_: int) -> int:
+        unlink(path)
+        return size
+
+    return Held(status.st_atime_ns, size, free)
 
 
 def _drop_stale(directory: str) -> None:

@@ -88,6 +88,7 @@ class LocalWorkspace:
     def close(self) -> None:
         """Remove the directory. What goes wrong here is an event, never an error: the attempt's result stands."""
         directory, self._directory = self._directory, None
+        self._cache.flush()
         if directory is None:
             return
         started = time.monotonic()
