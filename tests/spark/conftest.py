@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.attempt.bed import Server
+from tests.spark import classes
 from tests.spark.kit import Desk
 
 from perago.dev.stack import Endpoints
@@ -44,6 +45,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def needed() -> runtime.Runtime:
     return runtime.ensure()
+
+
+@pytest.fixture(scope="session")
+def quick(stack: Endpoints, needed: runtime.Runtime) -> str:
+    """Java options of drivers that are killed soon, for tests that start many."""
+    return classes.java_options(stack)
 
 
 @pytest.fixture(scope="session")

@@ -217,6 +217,18 @@ class Rig:
     def staging_branches(self) -> list[str]:
         return [branch.name for branch in self.site.lake.branches(self.site.repository, "perago-staging-")]
 
+    def collect_garbage(self) -> None:
+        """`perago gc`, as a person calls it."""
+        program = [sys.executable, "-c", "from perago.cli.main import main; main()"]
+        subprocess.run(
+            [*program, "gc", self.site.repository, "--delete"],
+            cwd=self.folder,
+            env=self.environment(),
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+        )
+
     def left_workspaces(self) -> list[str]:
         return sorted(path.name for path in self.workspaces.iterdir()) if self.workspaces.is_dir() else []
 

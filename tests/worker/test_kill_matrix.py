@@ -38,7 +38,7 @@ class LocalTask:
         rig.seed()
 
     def start(self, rig: Rig, environ: Mapping[str, str]) -> Worker:
-        return rig.start(GROW, **environ)
+        return rig.start(GROW, jobs=1, **environ)
 
     def begin(self, rig: Rig, base: CommitId, line: str, gate: Gate) -> WorkflowId:
         return rig.grow(base, line=line, gate=str(gate))

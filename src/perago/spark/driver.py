@@ -36,6 +36,7 @@ class Driver:
             return
         if self._is_ours and not _is_stopped(self._session):
             _end()
+            self._leave_home()
         self._session = None
         self._session = _somebody_elses() or self._launch()
 
@@ -49,6 +50,10 @@ class Driver:
         if self._is_ours:
             _end()
             self._is_ours = False
+        self._leave_home()
+
+    def _leave_home(self) -> None:
+        """With everything that a driver which was killed could not remove itself."""
         if self._home is not None:
             self._home.close()
             self._home = None
@@ -79,7 +84,8 @@ def start_properties(chosen: Mapping[str, str], needed: runtime.Runtime, directo
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+        # Not the extra ones, which are left to whoever runs this.
+        "spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile={_LOG4J.as_uri()} -Djava.io.tmpdir="{directory}"',
         "spark.hadoop.hadoop.tmp.dir": "/tmp/perago-hadoop-${user.name}",  # noqa: S108  on executors, which may be elsewhere
         "spark.jars": ",".join(filter(None, [jars, chosen.get("spark.jars")])),
     }

@@ -1,0 +1,21 @@
+"""Conductor is killed at every step of a Spark task."""
+
+from pathlib import Path
+
+import pytest
+from tests.spark.matrix import POINTS, SparkTask
+from tests.worker import matrix
+
+from perago.dev.stack import Options, Stack
+from perago.spark.runtime import Runtime
+
+
+@pytest.mark.timeout(900)
+def test_sigkill_of_conductor(installed: None, needed: Runtime, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = matrix.Row("Conductor under a Spark task", POINTS, capsys)
+    with (
+        Stack(Options(tmp_path / "stack")) as stack,
+        matrix.arena(stack.endpoints, tmp_path / "rig", SparkTask(), response="240") as place,
+    ):
+        matrix.kill_server(place, row, stack.conductor)
+    row.show()
