@@ -109,7 +109,8 @@ def test_a_directory_that_cannot_be_written(rig: Rig, name: str) -> None:
     rig.folder.mkdir()
     (rig.folder / "file").touch()
     wrong = str(rig.folder / "file" / "below")
-    assert refused(rig, GROW, **{name: wrong}) == (
+    changes: dict[str, Any] = {name: wrong}
+    assert refused(rig, GROW, **changes) == (
         f"error: {name} {wrong} cannot be written (Not a directory); set it to a directory that this user may write to [PG-120]"
     )
 

@@ -74,7 +74,7 @@ def start(folder: Path, module: str) -> Kept:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", warden.__file__, str(theirs.fileno()), module],
             cwd=folder,
-            stdin=orders,
+            stdin=orders.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),

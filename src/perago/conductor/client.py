@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from perago.conductor import wire
 from perago.conductor.http import Http
@@ -90,8 +90,8 @@ class ConductorClient:
             "start": "0",
             "size": SEARCHED,
         }
-        found = self._object("/tasks/search-v2", query)
-        return [wire.attempt(task) for task in found.get("results") or [] if task.get("workerId") in worker_ids]
+        found = cast("list[Mapping[str, Any]]", self._object("/tasks/search-v2", query).get("results") or [])
+        return [wire.attempt(task) for task in found if task.get("workerId") in worker_ids]
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         if lines:

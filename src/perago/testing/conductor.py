@@ -275,5 +275,5 @@ class FakeConductor:
             poll_count=row.poll_count,
         )
         response = float(definition.get("responseTimeoutSeconds", _DEFAULT_RESPONSE_TIMEOUT))
-        given = {} if row.input_is_elsewhere else row.input
+        given: Mapping[str, Any] = {} if row.input_is_elsewhere else row.input
         return Polled(attempt, given, response, float(definition.get("timeoutSeconds", 0)), row.input_is_elsewhere)

@@ -65,7 +65,7 @@ class ExecutorProcess:
             popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", warden.__file__, str(theirs.fileno()), *modules],
                 pass_fds=(theirs.fileno(),),
-                stdin=orders,
+                stdin=orders.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, "PYTHONFAULTHANDLER": "1"},
