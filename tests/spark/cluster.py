@@ -76,10 +76,10 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _start(needed: Runtime, directory: Path, line: list[str]) -> Child:
+def _start(needed: Runtime, directory: Path, line: list[str], memory: str = "256m") -> Child:
     directory.mkdir()
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    env = {**os.environ, "JAVA_HOME": str(needed.java_home), "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "256m"}
+    env = {**os.environ, "JAVA_HOME": str(needed.java_home), "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": memory}
     env["SPARK_LOCAL_DIRS"] = str(directory)
     return Child(Command([str(program), *line], directory, directory.with_suffix(".log"), env))
 

@@ -1,5 +1,6 @@
 """Where Spark runs and what its driver starts with: from settings to properties, without starting anything."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,9 @@ def test_properties_survive_the_way_through_a_file() -> None:
     assert options.render({"a b": "c\\d", "e": "ü\n"}) == "a\\ b=c\\\\d\ne=\\u00fc\\n\n"
 
 
-def test_connect_without_its_packages_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeConfigError, match=r"needs grpc.*pip install 'pyspark\[connect\]"):
+def test_connect_without_its_packages_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RuntimeConfigError, match=r"needs grpc, .*; run: pip install 'perago\[connect\]'"):
         engine.make(options.Options(tmp_path, remote="sc://far"), quiet).start()
 
 
@@ -63,12 +65,14 @@ def test_credentials_stand_under_one_repository_and_in_no_text() -> None:
     assert "key-id" not in repr(ACCESS)
 
 
-@pytest.mark.parametrize("path", ["a/", "a/_temporary/0/x", "a/__magic/x", "a/__magic_job-7/x"])
+@pytest.mark.parametrize("path", ["a/", "a/_temporary/0/x", "a/__magic/x", "a/__magic_job-7/x", "a/.spark-staging-7/b=1/x"])
 def test_what_is_a_leftover(path: str) -> None:
     assert leftovers.is_leftover(path)
 
 
-@pytest.mark.parametrize("path", ["a/_SUCCESS", "a/_delta_log/0.json", "a/temporary/x", "a/x__magic", "_temporary_/x"])
+@pytest.mark.parametrize(
+    "path", ["a/_SUCCESS", "a/_delta_log/0.json", "a/temporary/x", "a/x__magic", "_temporary_/x", "a/.spark/x"]
+)
 def test_what_is_none(path: str) -> None:
     assert not leftovers.is_leftover(path)
 

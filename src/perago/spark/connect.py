@@ -1,17 +1,30 @@
-"""Sessions of a Spark Connect server, which has the jars for lakeFS on its own class path."""
+"""Sessions of a Spark Connect server: options come in, one session per attempt leaves. The jars for lakeFS are on the server."""
 
 import contextlib
 import importlib.util
-from collections.abc import Mapping
+import logging
+import os
+import warnings
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from perago.errors import RuntimeConfigError
+from perago.spark import runtime
 from perago.spark.options import Options
 from perago.spark.session import Work
 
-_NEEDED = ("grpc", "grpc_status", "pandas", "pyarrow")
+_NEEDED = ("grpc", "grpc_status", "pandas", "pyarrow", "zstandard")
+_CLASSES = ("org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol")
+_OURS = {"spark.sql.session.timeZone": "UTC", "spark.connect.progress.reportInterval": "1s"}
+_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""Set by pyspark for the whole process, and never taken back: its functions make Connect's expressions from then on."""
+_NO_SUCH_CLASS = "UNEXPECTED_CLASS_TYPE"
+_BODY_RETRIES, _CONTROL_RETRIES = 6, 2
+"""Half a minute for a server that does not answer, where pyspark would take ten; and a quarter of a second."""
+_RUNNING = {"OPERATION_STATE_RUNNING", "OPERATION_STATE_TERMINATING", "OPERATION_STATE_UNKNOWN"}
 
 
 class Remote:
@@ -21,38 +34,88 @@ class Remote:
         self._options = chosen
 
     def start(self) -> None:
-        """A server that cannot be reached is said before the first attempt."""
+        """A server that cannot be reached, or cannot reach lakeFS, is said before the first attempt."""
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
-            raise RuntimeConfigError(
-                f"PERAGO_SPARK_REMOTE needs {', '.join(missing)}; run: pip install 'pyspark[connect]>=4.2,<4.3'"
-            )
-        self.session({}).close()
+            raise RuntimeConfigError(f"PERAGO_SPARK_REMOTE needs {', '.join(missing)}; run: pip install 'perago[connect]'")
+        session = self.session({})
+        try:
+            session.require_usable()
+        finally:
+            session.close()
 
     def session(self, settings: Mapping[str, str]) -> "RemoteSession":
+        # Giving up is said by an exception, too.
+        warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
         try:
-            made = SparkSession.builder.remote(self._options.remote or "").create()
-            for key, value in {"spark.sql.session.timeZone": "UTC", **self._options.chosen(), **settings}.items():
-                made.conf.set(key, value)
+            made = RemoteSession(SparkSession.builder.remote(self._options.remote or "").create())
         except PySparkException as error:
-            raise RuntimeConfigError(f"PERAGO_SPARK_REMOTE cannot be used: {type(error).__name__}") from error
-        return RemoteSession(made)
+            # Its message may repeat the token.
+            raise RuntimeConfigError(
+                "PERAGO_SPARK_REMOTE is no address of a Spark Connect server; write sc://HOST:PORT"
+            ) from error
+        try:
+            made.configure(_OURS)
+            made.choose(self._options.chosen())
+            made.configure(settings)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     def close(self) -> None:
         """Every session was closed by itself."""
+        os.environ.pop(_MODE, None)
 
 
 class RemoteSession:
-    """Implements `perago.spark.session.Session`. What runs on the server is its own affair: it can be told, not watched."""
+    """Implements `perago.spark.session.Session`. Operations of other sessions on the same server are neither seen nor touched."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._stages: dict[str, list[Any]] = {}
+        self._client.set_retry_policies([_patience(_BODY_RETRIES)])
+        self._client.register_progress_handler(self._hear)
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """No more than every server takes: where it fails, there is none."""
+        try:
+            for key, value in settings.items():
+                self._spark.conf.set(key, value)
+        except PySparkException as error:
+            raise RuntimeConfigError(f"the server of PERAGO_SPARK_REMOTE cannot be used: {_line(error)}") from error
+
+    def choose(self, settings: Mapping[str, str]) -> None:
+        for key, value in settings.items():
+            try:
+                self._spark.conf.set(key, value)
+            except PySparkException as error:
+                raise RuntimeConfigError(
+                    f"a Spark Connect server takes no {key} from a session; set it where the server is started, "
+                    "and remove it from PERAGO_SPARK_CONF_FILE"
+                ) from error
+
+    def require_usable(self) -> None:
+        lacking = [name for name in _CLASSES if not self._has(name)]
+        if lacking:
+            raise RuntimeConfigError(
+                f"the server of PERAGO_SPARK_REMOTE lacks {lacking[0]}; start it with --packages {runtime.packages()}"
+            )
+        try:
+            self._running()
+        except PySparkException as error:
+            raise RuntimeConfigError(
+                f"the server of PERAGO_SPARK_REMOTE runs Spark {self._spark.version}, which cannot tell what still runs; "
+                "start one of Spark 4.2"
+            ) from error
 
     @property
     def spark(self) -> SparkSession:
         return self._spark
 
     def cancel(self) -> None:
+        # From here on nobody waits for an answer that takes long; whoever needs one asks again.
+        self._client.set_retry_policies([_patience(_CONTROL_RETRIES)])
         with contextlib.suppress(PySparkException):
             for query in self._spark.streams.active:
                 query.stop()
@@ -60,12 +123,71 @@ class RemoteSession:
             self._spark.interruptAll()
 
     def is_quiet(self) -> bool:
-        return True
+        """A server that gives no answer may run everything still. One that was told to end the session runs nothing of it."""
+        if self._client.is_closed:
+            return True
+        try:
+            return not self._running() and not self._spark.streams.active
+        except PySparkException:
+            return False
 
     def work(self) -> Work | None:
-        return None
+        """Connect tells of tasks, not of what they have written."""
+        stages = [stage for told in list(self._stages.values()) for stage in told if not stage.done]
+        if not stages:
+            return None
+        tasks, done = sum(stage.num_tasks for stage in stages), sum(stage.num_completed_tasks for stage in stages)
+        return Work(len(stages), tasks, done, rows=0, bytes=0)
 
     def close(self) -> None:
-        """The server forgets its views, settings and caches."""
+        """The server forgets the session's views and settings. Cached data, global views and tables are the server's own."""
         with contextlib.suppress(PySparkException):
             self._spark.stop()
+
+    def _hear(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        """Called by pyspark, with these names, in the thread that waits for the operation."""
+        del inflight_tasks
+        if done:
+            self._stages.pop(str(operation_id), None)
+        else:
+            self._stages[str(operation_id)] = list(stages or ())
+
+    def _running(self) -> list[str]:
+        found = self._client._get_operation_statuses().operation_statuses  # noqa: SLF001
+        return [one.operation_id for one in found if one.OperationState.Name(one.state) in _RUNNING]
+
+    def _has(self, name: str) -> bool:
+        """Asked by calling a method that no class has: which of the two is missing is in the refusal, and nothing runs."""
+        session: Any = self._spark
+        try:
+            with _unlogged():
+                _ = session.sql(f"select reflect('{name}', 'perago')").schema
+        except PySparkException as error:
+            return _NO_SUCH_CLASS not in str(error.getCondition())
+        return True
+
+    @property
+    def _client(self) -> Any:
+        session: Any = self._spark
+        return session.client
+
+
+def _patience(retries: int) -> Any:
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415  needs packages that `start` looks for first
+
+    return DefaultPolicy(max_retries=retries, initial_backoff=50, backoff_multiplier=4.0, max_backoff=10_000, jitter=0)
+
+
+@contextlib.contextmanager
+def _unlogged() -> Generator[None]:
+    """Pyspark logs every refusal with the server's stack trace."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _line(error: PySparkException) -> str:
+    return " ".join(str(error).partition("JVM stacktrace:")[0].split())[:300]

@@ -1,8 +1,9 @@
-"""What Spark's committers and S3A leave on a branch beside the data: found among its uncommitted changes, and deleted."""
+"""What Spark and S3A leave on a branch beside the data: deleted, or refused where it would be of no use to anybody else."""
 
 import itertools
 from collections.abc import Iterable, Iterator
 
+from perago.errors import WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, ObjectPath, Repository
 
@@ -22,4 +23,18 @@ def among(changes: Iterable[port.ObjectChange]) -> Iterator[ObjectPath]:
 
 def is_leftover(path: str) -> bool:
     """Work in progress of a committer, or the marker of a directory: an object without bytes whose name ends in `/`."""
-    return path.endswith("/") or any(segment == "_temporary" or segment.startswith("__magic") for segment in path.split("/"))
+    return path.endswith("/") or any(map(_is_work_in_progress, path.split("/")))
+
+
+def _is_work_in_progress(segment: str) -> bool:
+    return segment == "_temporary" or segment.startswith(("__magic", ".spark-staging-"))
+
+
+def refuse_bound(paths: Iterable[str]) -> None:
+    """The log of a streaming file sink names its files with their whole URIs: it holds only where it was written."""
+    for path in paths:
+        if "_spark_metadata" in path.split("/"):
+            raise WorkspaceError(
+                f"{path} ties a stream's files to this attempt's own branch, and nobody could read them after it; "
+                "write streams with foreachBatch, or to a Delta table"
+            )

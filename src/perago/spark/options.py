@@ -26,8 +26,8 @@ class Options:
     """A directory of this host for what a driver keeps on disk; left-overs of dead ones are removed from it."""
     master: str | None = None
     """`spark://…`, `k8s://…`, `yarn`, `local[N]`; this machine unless told otherwise."""
-    remote: str | None = None
-    """`sc://…`: a Spark Connect server in place of a driver here."""
+    remote: str | None = field(default=None, repr=False)
+    """`sc://…`: a Spark Connect server in place of a driver here. Its parameters may hold a token."""
     conf_file: Path | None = None
     """Spark properties that stand above Perago's own."""
     properties: Mapping[str, str] = field(default_factory=dict[str, str])

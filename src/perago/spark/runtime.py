@@ -41,6 +41,12 @@ def ensure(report: Report = quiet) -> Runtime:
         cancel.close()
 
 
+def packages() -> str:
+    """The two that the others are for, as whoever starts a Spark server of their own names them."""
+    listed = [line.split()[0] for line in _JARS.read_text().splitlines()]
+    return ",".join(name for name in listed if name.split(":")[1].startswith(("hadoop-aws", "spark-hadoop-cloud")))
+
+
 def _jars(cache: Cache) -> tuple[Path, ...]:
     """Many and small: fetched side by side, because each waits longer for the registry than for its bytes."""
     listed = [line.split() for line in _JARS.read_text().splitlines()]

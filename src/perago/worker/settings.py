@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     perago_workspace_gc_interval: Annotated[Duration, AfterValidator(_positive)] = 3600.0
     perago_shutdown_force_kill_after: Duration | None = Field(default=None, ge=0)
     perago_spark_master: str | None = None
-    perago_spark_remote: str | None = None
+    perago_spark_remote: SecretStr | None = None
     perago_spark_conf_file: Directory | None = None
 
     @classmethod
@@ -164,7 +164,8 @@ class Settings(BaseSettings):
     @property
     def spark(self) -> spark_options.Options:
         scratch = self.perago_cache_root / "spark"
-        return spark_options.Options(scratch, self.perago_spark_master, self.perago_spark_remote, self.perago_spark_conf_file)
+        remote = _open(self.perago_spark_remote)
+        return spark_options.Options(scratch, self.perago_spark_master, remote, self.perago_spark_conf_file)
 
     def require_conductor(self, command: str) -> ConductorAccess:
         """`command` as a person types it, such as `perago start`."""
@@ -181,6 +182,11 @@ class Settings(BaseSettings):
         """The prefix that was set, or the module's name without other characters."""
         return self.perago_worker_id_prefix or re.sub(r"[^A-Za-z0-9]", "", module) or "worker"
 
+    def _spark_address(self) -> str:
+        """Without the parameters of a Connect address, among which a token may be."""
+        remote = _open(self.perago_spark_remote)
+        return self.perago_spark_master or spark_options.LOCAL if remote is None else remote.partition(";")[0]
+
     def resolved(self) -> dict[str, str]:
         """The local settings as a person would write them; no secret and no address is among them."""
         force = self.perago_shutdown_force_kill_after
@@ -196,7 +202,7 @@ class Settings(BaseSettings):
             "PERAGO_WORKSPACE_GC_TTL": quantity.show_seconds(self.perago_workspace_gc_ttl),
             "PERAGO_WORKSPACE_GC_INTERVAL": quantity.show_seconds(self.perago_workspace_gc_interval),
             "PERAGO_SHUTDOWN_FORCE_KILL_AFTER": "(unset)" if force is None else quantity.show_seconds(force),
-            "PERAGO_SPARK_MASTER": self.perago_spark_remote or self.perago_spark_master or spark_options.LOCAL,
+            "PERAGO_SPARK_MASTER": self._spark_address(),
         }
 
 

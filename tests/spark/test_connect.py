@@ -1,0 +1,219 @@
+"""Spark tasks through a real Spark Connect server on this machine: published, cancelled, kept apart, refused."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.attempt.bed import Server
+from tests.spark import cluster
+from tests.spark.kit import Desk
+from tests.spark.test_attempts import completed, double, slow_rows
+from tests.worker.rig import eventually
+
+from perago import SparkWorkspace, events
+from perago.dev.stack import Endpoints
+from perago.errors import RuntimeConfigError, TaskStatus
+from perago.provision.process import Child
+from perago.spark import connect, options, runtime, silence
+from perago.spark.driver import Driver
+from perago.testing import scene
+
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SMALL = {
+    "spark.master": "local[2]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class ConnectServer:
+    url: str
+    process: Child
+
+
+@pytest.fixture(scope="module")
+def server(driver: Driver, needed: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """A process has one kind of Spark at a time: the driver of the other tests rests."""
+    driver.close()
+    room = tmp_path_factory.mktemp("connect")
+    file = room / "spark.properties"
+    jars = {"spark.driver.extraClassPath": ":".join(map(str, needed.jars)), "spark.sql.warehouse.dir": str(room / "warehouse")}
+    file.write_text(options.render({**SMALL, **jars}))
+    line = ["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(file), "--class", SERVER, "spark-internal"]
+    process = cluster._start(needed, room / "server", line, memory="1g")
+    try:
+        port = cluster._said(room / "server.log", r"Spark Connect server started at: \S+:(\d+)")
+        yield ConnectServer(f"sc://127.0.0.1:{port}", process)
+    finally:
+        process.kill()
+
+
+@pytest.fixture
+def remote(server: ConnectServer, tmp_path: Path) -> Iterator[connect.Remote]:
+    made = connect.Remote(options.Options(tmp_path, remote=server.url))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def desk(stack: Endpoints, access: options.Access, remote: connect.Remote, fresh_name: Callable[[], str]) -> Iterator[Desk]:
+    lake, name = Server(stack), fresh_name()
+    bed = lake.bed(name)
+    yield Desk(bed, remote, access)
+    assert bed.staging_branches() == []
+    lake.remove(name)
+    lake.close()
+
+
+def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(desk: Desk, remote: connect.Remote) -> None:
+    remote.start()
+    a = desk.csv("raw/rows.csv")
+    outcome = desk.run(double)
+    assert completed(outcome)
+    assert outcome.output is not None
+    assert outcome.output["result"] == {"rows": 10}
+    assert desk.head().parents == (a,)
+    new = set(desk.paths()) - set(desk.paths(a))
+    assert new
+    assert all(path.startswith("in/out/part-") and path.endswith(".parquet") for path in new)
+
+    desk.bed.a = desk.head().id
+    read = desk.run(lambda workspace: {"rows": workspace.spark.read.parquet(workspace.input("out")).count()})
+    assert completed(read)
+    assert (scene.ref_of(read), desk.head().id) == (desk.bed.a, desk.bed.a)
+
+
+def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(desk: Desk) -> None:
+    a = desk.csv("raw/rows.csv")
+    called_off_at: list[float] = []
+
+    def is_cancelled() -> bool:
+        if not called_off_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in desk.heard):
+            called_off_at.append(time.monotonic())
+        return bool(called_off_at)
+
+    desk.is_cancelled = is_cancelled
+    outcome = desk.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
+    assert outcome.status is TaskStatus.FAILED
+    assert "OPERATION_CANCELED" in str(outcome.reason)
+    assert time.monotonic() - called_off_at[0] < 5
+    assert desk.head().id == a
+    told = next(event for event in desk.heard if isinstance(event, events.Progress) and event.unit == "tasks")
+    assert (told.note, told.total_files) == ("1 stage: 0 of 8 tasks", 8)
+
+
+def test_what_a_body_leaves_running_is_over_before_the_commit(desk: Desk) -> None:
+    ended: list[str] = []
+
+    def body(workspace: SparkWorkspace) -> object:
+        def left() -> None:
+            try:
+                slow_rows(workspace).write.parquet(workspace.output("late"))
+            except Exception as error:  # noqa: BLE001  whatever it is, it is looked at
+                ended.append(str(error))
+
+        other = threading.Thread(target=left)
+        other.start()
+        client: Any = workspace.spark.client  # pyright: ignore[reportAttributeAccessIssue]  only Connect's has one
+        eventually(lambda: list(client._get_operation_statuses().operation_statuses), within=30, what="an operation")
+        workspace.write_text("done", "yes")
+        threads.append(other)
+        return {}
+
+    threads: list[threading.Thread] = []
+    assert completed(desk.run(body))
+    threads[0].join(10)
+    assert "OPERATION_CANCELED" in ended[0]
+    assert [path for path in desk.paths() if "late" in path] == []
+    assert "in/done" in desk.paths()
+
+
+def test_views_and_settings_end_with_their_attempt_and_credentials_are_its_own(desk: Desk) -> None:
+    def litter(workspace: SparkWorkspace) -> object:
+        workspace.spark.range(3).createOrReplaceTempView("mine")
+        workspace.spark.conf.set("spark.sql.shuffle.partitions", "77")
+        return {}
+
+    def look(workspace: SparkWorkspace) -> object:
+        settings = workspace.spark.conf.getAll
+        holding = sorted(key for key, value in settings.items() if value == desk.access.secret_access_key)
+        tables = [table.name for table in workspace.spark.catalog.listTables()]
+        return {"tables": tables, "partitions": settings["spark.sql.shuffle.partitions"], "holding": holding}
+
+    assert completed(desk.run(litter))
+    outcome = desk.run(look)
+    assert completed(outcome)
+    assert outcome.output is not None
+    own = f"fs.s3a.bucket.{desk.bed.repository}.secret.key"
+    assert outcome.output["result"] == {"tables": [], "partitions": "2", "holding": [own]}
+
+
+def test_a_body_that_stops_its_session_hurts_itself_alone(desk: Desk) -> None:
+    desk.csv("raw/rows.csv")
+
+    def stop(workspace: SparkWorkspace) -> object:
+        workspace.spark.stop()
+        return {"rows": workspace.spark.range(3).count()}
+
+    assert desk.run(stop).status is TaskStatus.FAILED
+    assert completed(desk.run(double))
+
+
+def test_properties_that_belong_to_the_server_are_refused_and_others_reach_the_session(
+    server: ConnectServer, tmp_path: Path
+) -> None:
+    wanted = options.Options(tmp_path, remote=server.url, properties={"spark.executor.memory": "2g"})
+    with pytest.raises(RuntimeConfigError, match=r"takes no spark\.executor\.memory from a session; set it where the server is"):
+        connect.Remote(wanted).start()
+    wanted = options.Options(tmp_path, remote=server.url, properties={"spark.sql.session.timeZone": "Europe/Berlin"})
+    engine = connect.Remote(wanted)
+    session = engine.session({})
+    assert session.spark.conf.get("spark.sql.session.timeZone") == "Europe/Berlin"
+    session.close()
+    engine.close()
+
+
+def test_a_server_without_the_jars_is_refused(remote: connect.Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_CLASSES", ("java.lang.String", "no.such.Committer"))
+    with pytest.raises(RuntimeConfigError, match=r"lacks no\.such\.Committer; start it with --packages org\.apache\.hadoop:"):
+        remote.start()
+
+
+def test_an_address_without_a_server_is_refused_without_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
+    nobody = connect.Remote(options.Options(tmp_path, remote="sc://127.0.0.1:1"))
+    with pytest.raises(RuntimeConfigError, match=r"PERAGO_SPARK_REMOTE cannot be used: .*Connection refused"):
+        nobody.start()
+    wrong = options.Options(tmp_path, remote="sc:///;token=hush")
+    with pytest.raises(RuntimeConfigError, match="write sc://HOST:PORT") as refused:
+        connect.Remote(wrong).start()
+    assert "hush" not in f"{refused.value} {wrong!r}"
+    nobody.close()
+
+
+def test_a_server_that_dies_costs_the_attempt_and_nothing_is_published(
+    desk: Desk, server: ConnectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Last in this file: there is no server after it."""
+    a = desk.csv("raw/rows.csv")
+    monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
+    monkeypatch.setattr(silence, "SECONDS", 1.0)
+
+    def body(workspace: SparkWorkspace) -> object:
+        workspace.write_text("done", "yes")
+        server.process.kill()
+        return {}
+
+    outcome = desk.run(body)
+    assert outcome.status is TaskStatus.FAILED
+    assert "still run" in str(outcome.reason)
+    assert desk.head().id == a
