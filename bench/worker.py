@@ -44,7 +44,7 @@ class Size:
     singles: int
 
 
-FULL, QUICK = Size(5, 150, 30), Size(1, 20, 5)
+FULL, QUICK = Size(5, 150, 30), Size(2, 60, 8)
 
 
 class Server:
@@ -317,7 +317,7 @@ def targets(found: dict[str, Any]) -> list[tuple[str, bool]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one short round: only shows that everything runs")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, in which chance counts for more")
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
     options = parser.parse_args()
@@ -338,7 +338,7 @@ def main() -> int:
         print(f"{'ok    ' if met else 'MISSED'} {text}")
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2))
-    return 0 if options.quick or all(met for _, met in rows) else 1
+    return 0 if all(met for _, met in rows) else 1
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 from tests.lake.arrange import MAIN, Site, file
 
 from perago.errors import LakeConflict, LakeCorrupt, LakeError, LakeNotFound, LakeRejected, WorkspaceError
-from perago.lake.port import PAGE, ChangeType
+from perago.lake.port import PAGE, ChangeType, SmallFile
 from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath
 
 HOSTILE = [
@@ -210,6 +210,31 @@ def test_a_wrong_one_among_small_objects_is_named_after_those_before_it(
     assert next(coming) == (hashlib.md5(b"content").hexdigest(), b"content")
     with pytest.raises(error, match=repr(wrong.path)):
         next(coming)
+
+
+def small(path: str, data: bytes, **metadata: str) -> SmallFile:
+    return SmallFile(ObjectPath(path), data, "text/plain", metadata)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"key": "value"}, {"Upper": "no header holds this"}])
+def test_small_files_go_out_together_in_order(site: Site, metadata: dict[str, str]) -> None:
+    content = {f"d/{number:03}": b"%d" % number * number for number in range(30)}
+    sent = list(site.lake.write_small(site.repository, MAIN, [small(path, data, **metadata) for path, data in content.items()]))
+    assert [info.path for info in sent] == list(content)
+    assert [(info.size, info.checksum) for info in sent] == [(len(d), hashlib.md5(d).hexdigest()) for d in content.values()]
+    assert site.content("main") == content
+    assert all((info.content_type, info.metadata) == ("text/plain", metadata) for info in listed(site))
+    assert list(site.lake.write_small(site.repository, MAIN, [])) == []
+
+
+def test_small_files_for_a_branch_that_is_not_there(site: Site) -> None:
+    with pytest.raises(LakeNotFound, match="nobody"):
+        list(site.lake.write_small(site.repository, BranchName("nobody"), [small("a", b"1"), small("b", b"2")]))
+
+
+def test_a_small_file_with_a_name_that_lakefs_cannot_hold(site: Site) -> None:
+    with pytest.raises(LakeRejected):
+        list(site.lake.write_small(site.repository, MAIN, [small("a", b"1"), small("x" * 1025, b"2")]))
 
 
 def test_an_existing_file_is_never_overwritten(site: Site, tmp_path: Path) -> None:

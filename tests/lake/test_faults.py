@@ -13,6 +13,7 @@ from perago.dev.stack import Endpoints
 from perago.errors import LakeConflict, LakeCorrupt, LakeError, LakeRejected, LakeUnavailable, LakeUnknown
 from perago.lake.client import LakeFS
 from perago.lake.http import TRIES, RequestRecord, Timeouts
+from perago.lake.port import SmallFile
 from perago.model import BranchName, CommitId, ObjectPath
 
 DATA = bytes(range(256)) * 2000
@@ -124,6 +125,19 @@ def test_after_a_broken_connection_small_objects_are_asked_for_one_by_one(broken
     for _ in range(2):
         assert [data for _, data in broken.lake.read_small(broken.repository, commit, infos)] == [b"1", b"2"]
     assert [record.status for record in broken.records] == [200, 200, 200, None, 200, 200, 200]
+
+
+@pytest.mark.parametrize("lost", [faults.cut(), faults.drop_reply()])
+def test_small_files_are_never_sent_twice_and_what_has_no_answer_is_unknown(broken: Broken, lost: faults.Fault) -> None:
+    files = [SmallFile(ObjectPath(f"{number}"), b"%d" % number, "text/plain", {}) for number in range(4)]
+    broken.proxy.on("POST .*path=2$", lost)
+    coming = broken.lake.write_small(broken.repository, BranchName("s1"), files)
+    assert [next(coming).path, next(coming).path] == ["0", "1"]
+    with pytest.raises(LakeUnknown, match="'2'"):
+        next(coming)
+    assert len(broken.proxy.requests("POST .*path=2$")) == 1
+    rest = list(broken.lake.write_small(broken.repository, BranchName("s1"), files[2:]))
+    assert [info.path for info in rest] == ["2", "3"]
 
 
 def test_a_corrupted_byte_is_noticed_and_read_again(broken: Broken, tmp_path: Path) -> None:

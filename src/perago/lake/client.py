@@ -1,6 +1,7 @@
 """lakeFS behind the `Lake` port: verbs in, requests out, JSON back into values of the model."""
 
 import base64
+import hashlib
 import json
 import ssl
 import time
@@ -11,9 +12,9 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from perago.errors import LakeCorrupt, LakeForbidden, LakeRejected, RuntimeConfigError
-from perago.lake import decode, http, labels, names, presigned, transfer, translate
+from perago.lake import decode, http, labels, names, presigned, transfer, translate, wire
 from perago.lake.http import Request, RequestRecord, Timeouts
-from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref
+from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
 from perago.lake.translate import Refusal
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 
@@ -156,6 +157,8 @@ class LakeFS:
         if all(info.presigned_url is None for info in infos):
             timeout = self._timeouts.transfer(sum(info.size for info in infos))
             for result in self._http.together(list(zip(requests, receives, strict=True)), timeout):
+                if isinstance(result, Refusal):
+                    break
                 done += 1
                 yield result
         for number in range(done, len(infos)):
@@ -175,11 +178,24 @@ class LakeFS:
         place = _Place(what, _branch(repository, branch), names.path(path))
         with transfer.upload(source) as file:
             sent = self._link(place, file, content_type, metadata) or self._upload(place, file, content_type, metadata)
-            if (sent.size, sent.checksum) != (file.size, file.md5):
-                raise LakeCorrupt(
-                    f"{what}: lakeFS has {sent.size} bytes with MD5 {sent.checksum}, not {file.size} with {file.md5}"
-                )
+            _require_stored(what, sent, file.size, file.md5)
         return sent
+
+    def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
+        places = [
+            _Place(f"write {file.path!r} to {repository}/{branch}", _branch(repository, branch), names.path(file.path))
+            for file in files
+        ]
+        done = 0
+        if all(labels.in_headers(file.metadata) for file in files):
+            calls = [(self._uploading(place, file), _stored(place, file)) for place, file in zip(places, files, strict=True)]
+            for result in self._http.together(calls, self._timeouts.transfer(sum(len(file.data) for file in files))):
+                if isinstance(result, Refusal):
+                    raise result.error
+                done += 1
+                yield result
+        for number in range(done, len(files)):
+            yield self._write_one(places[number], files[number])
 
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
         what = f"delete {len(paths)} objects of {repository}/{branch}"
@@ -209,6 +225,15 @@ class LakeFS:
                 return result
         return self._http.call(request, receive)
 
+    def _uploading(self, place: _Place, file: SmallFile) -> Request:
+        headers = f"{labels.headers(place.what, file.content_type, file.metadata)}Content-Length: {len(file.data)}\r\n"
+        target, timeout = f"{API}{place.branch}/objects?path={place.path}", self._timeouts.transfer(len(file.data))
+        return Request("write", place.what, "POST", target, timeout, headers, file.data, write=True, stall=self._timeouts.request)
+
+    def _write_one(self, place: _Place, file: SmallFile) -> ObjectInfo:
+        sent = self._http.call(self._uploading(place, file), _stored(place, file))
+        return sent if labels.in_headers(file.metadata) else self._labelled(place, sent, file.metadata)
+
     def _upload(self, place: _Place, file: transfer.Upload, content_type: str, metadata: Mapping[str, str]) -> ObjectInfo:
         """Through lakeFS; metadata that no header can carry follows in a request of its own."""
         headers = f"{labels.headers(place.what, content_type, metadata)}Content-Length: {file.size}\r\n"
@@ -218,8 +243,9 @@ class LakeFS:
         stall = self._timeouts.request
         request = Request("write", place.what, "POST", target, timeout, headers, small or b"", write=True, stall=stall)
         sent = self._http.call(request, _json(decode.object_info), http.nothing_more if small is not None else file.send)
-        if labels.in_headers(metadata):
-            return sent
+        return sent if labels.in_headers(metadata) else self._labelled(place, sent, metadata)
+
+    def _labelled(self, place: _Place, sent: ObjectInfo, metadata: Mapping[str, str]) -> ObjectInfo:
         target = f"{place.branch}/objects/stat/user_metadata?path={place.path}"
         self._write(_Write("write", place.what, "PUT", target, {"set": dict(metadata)}), http.acknowledged)
         return replace(sent, metadata=dict(metadata))
@@ -274,6 +300,20 @@ def _repository(name: Repository) -> str:
 
 def _branch(repository: Repository, name: BranchName) -> str:
     return f"{_repository(repository)}/branches/{names.branch(name)}"
+
+
+def _require_stored(what: str, sent: ObjectInfo, size: int, md5: str) -> None:
+    if (sent.size, sent.checksum) != (size, md5):
+        raise LakeCorrupt(f"{what}: lakeFS has {sent.size} bytes with MD5 {sent.checksum}, not {size} with {md5}")
+
+
+def _stored(place: _Place, file: SmallFile) -> http.Receive[ObjectInfo]:
+    def receive(head: wire.Head, body: Iterable[memoryview]) -> ObjectInfo:
+        sent = decode.object_info(http.reply(head, body))
+        _require_stored(place.what, sent, len(file.data), hashlib.md5(file.data, usedforsecurity=False).hexdigest())
+        return sent
+
+    return receive
 
 
 def _json(decoded: Callable[[decode.Json], T]) -> http.Receive[T]:

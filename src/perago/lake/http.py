@@ -126,48 +126,46 @@ class Http:
             refusal = translate.broken(request.what, write=request.write, error=error)
             refusal.error.__cause__ = error
             return refusal
-        except LakeCorrupt as error:
-            return Refusal(error, again=True)
         finally:
             status = seen[0] if seen else None
             self._on_request(RequestRecord(request.verb, request.method, status, time.monotonic() - began))
 
-    def together(self, reads: Sequence[tuple[Request, Receive[T]]], timeout: float) -> Iterator[T]:
-        """Reads sent to lakeFS in one go, their results in order as the replies come.
+    def together(self, calls: Sequence[tuple[Request, Receive[T]]], timeout: float) -> Iterator[T | Refusal]:
+        """Requests sent to lakeFS in one go, their results in order as the replies come; ends after the first `Refusal`.
 
-        Ends early at the first reply that is anything but a plain success: for the rest the caller has `call`, which tries again
-        and says what is wrong. After a broken connection nothing is sent like this for a while: some proxy may not bear it.
+        What then is left has been sent too, and of a write it is not known whether it happened. May also end before the first
+        result, with nothing sent: after a broken connection this way is not taken for a while, as some proxy may not bear it.
         """
-        if len(reads) < 2 or time.monotonic() < self._one_by_one_until:  # noqa: PLR2004  one alone gains nothing
+        if len(calls) < 2 or time.monotonic() < self._one_by_one_until:  # noqa: PLR2004  one alone gains nothing
             return
         began, statuses = time.monotonic(), list[int]()
         try:
-            yield from self._in_turn(reads, timeout, statuses)
-        except wire.Broken:
+            yield from self._in_turn(calls, timeout, statuses)
+        except wire.Broken as error:
             self._one_by_one_until = time.monotonic() + ONE_BY_ONE_SECONDS
-        except LakeCorrupt:
-            pass
+            yield _broken(calls[min(len(statuses), len(calls) - 1)][0], error)
         finally:
             seconds = time.monotonic() - began
-            for number, (request, _) in enumerate(reads):
+            for number, (request, _) in enumerate(calls):
                 status = statuses[number] if number < len(statuses) else None
                 self._on_request(RequestRecord(request.verb, request.method, status, seconds))
 
     def close(self) -> None:
         self._pool.close()
 
-    def _in_turn(self, reads: Sequence[tuple[Request, Receive[T]]], timeout: float, statuses: list[int]) -> Iterator[T]:
-        deadline = wire.Deadline(timeout, reads[0][0].stall)
+    def _in_turn(self, calls: Sequence[tuple[Request, Receive[T]]], timeout: float, statuses: list[int]) -> Iterator[T | Refusal]:
+        deadline = wire.Deadline(timeout, calls[0][0].stall)
         connection = self._pool.take(self.origin, deadline)
-        unread = len(reads)
+        unread = len(calls)
         try:
-            connection.send(b"".join(self._text(self.origin, request) for request, _ in reads), deadline)
-            for _, receive in reads:
+            connection.send(b"".join(self._text(self.origin, request) for request, _ in calls), deadline)
+            for request, receive in calls:
                 head = connection.head(deadline)
+                result = _result(request, receive, head, connection.body(head, deadline))
                 statuses.append(head.status)
-                if head.status != HTTPStatus.OK:
+                yield result
+                if isinstance(result, Refusal):
                     return
-                yield receive(head, connection.body(head, deadline))
                 unread -= 1
         finally:
             connection.reusable = connection.reusable and not unread
@@ -179,10 +177,7 @@ class Http:
         try:
             head = self._head(connection, request, send, deadline)
             seen.append(head.status)
-            body = connection.body(head, deadline)
-            if not 200 <= head.status < 300:  # noqa: PLR2004  the 2xx
-                return translate.refused(request.what, write=request.write, head=head, body=_beginning(body))
-            return _received(request, receive, head, body)
+            return _result(request, receive, head, connection.body(head, deadline))
         except BaseException:
             connection.reusable = False
             raise
@@ -219,13 +214,26 @@ def _early_refusal(connection: wire.Connection, deadline: wire.Deadline) -> wire
     return head if head.status >= HTTPStatus.BAD_REQUEST else None
 
 
-def _received(request: Request, receive: Receive[T], head: wire.Head, body: Iterable[memoryview]) -> T | Refusal:
+def _result(request: Request, receive: Receive[T], head: wire.Head, body: Iterable[memoryview]) -> T | Refusal:
+    if not 200 <= head.status < 300:  # noqa: PLR2004  the 2xx
+        return translate.refused(request.what, write=request.write, head=head, body=_beginning(body))
     try:
         return receive(head, body)
+    except LakeCorrupt as error:
+        return Refusal(error, again=True)
     except (ValueError, KeyError, TypeError) as error:
         refusal = translate.malformed(request.what, write=request.write, why=f"{type(error).__name__}: {error}"[:200])
         refusal.error.__cause__ = error
         return refusal
+
+
+def _broken(request: Request, error: wire.Broken) -> Refusal:
+    """Of requests sent in one go the first may have been acted on before the last one was sent."""
+    if error.stage is wire.Stage.SENDING:
+        error.stage = wire.Stage.SENT
+    refusal = translate.broken(request.what, write=request.write, error=error)
+    refusal.error.__cause__ = error
+    return refusal
 
 
 def _beginning(body: Iterable[memoryview]) -> bytes:

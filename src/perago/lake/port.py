@@ -45,6 +45,16 @@ class ObjectChange:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallFile:
+    """One that fits into memory, on its way out."""
+
+    path: ObjectPath
+    data: bytes
+    content_type: str
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What the server's storage can do beside moving bytes through lakeFS itself."""
 
@@ -133,6 +143,13 @@ class Lake(Protocol):
         metadata: Mapping[str, str],
     ) -> ObjectInfo:
         """Upload one file; what lakeFS answered about it, verified against the bytes that were sent (`LakeCorrupt`)."""
+        ...
+
+    def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
+        """Upload small files, as by `write` and in this order; one request each, and they may be under way together.
+
+        An error is about the first file without an answer; those after it may or may not have been written.
+        """
         ...
 
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:

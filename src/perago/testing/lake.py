@@ -16,7 +16,7 @@ from pathlib import Path
 from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
 from perago.lake import labels, names, transfer, wire
 from perago.lake.decode import DEFAULT_CONTENT_TYPE
-from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref
+from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 from perago.testing import repositories, trees
 from perago.testing.repositories import Branch, Record
@@ -258,6 +258,14 @@ class MemoryLake:
         self.gate("write", Step.AFTER)
         return info
 
+    def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
+        for file in files:
+            self._enter("write")
+            labels.headers(f"write {file.path!r} to {repository}/{branch}", file.content_type, file.metadata)
+            info = self._put_small(repository, branch, file)
+            self.gate("write", Step.AFTER)
+            yield info
+
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
         self._enter("delete_objects")
         if len(paths) > PAGE:
@@ -306,6 +314,9 @@ class MemoryLake:
         if store.is_protected(branch):
             raise LakeForbidden(f"{action} in {repository}/{branch}: the branch is protected")
         return store.branch(branch)
+
+    def _put_small(self, repository: Repository, branch: BranchName, file: SmallFile) -> ObjectInfo:
+        return self.put(repository, branch, file.path, file.data, content_type=file.content_type, metadata=file.metadata)
 
     def _upload(self, repository: Repository, branch: BranchName, info: ObjectInfo) -> ObjectInfo:
         """Bytes that are kept already become an object on the branch."""

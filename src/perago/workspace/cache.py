@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from perago.workspace import copying, drawer, eviction
@@ -51,8 +51,12 @@ class Cache:
         restore = self._restore_small if size <= drawer.LARGEST else self._restore_entry
         return restore(md5, size, target, mode)
 
-    def insert(self, source: str, md5: str, size: int, *, verify: bool = False) -> None:
-        """Keep the content of a file whose MD5 and size the caller knows. `verify` where somebody might still write to it."""
+    def insert(self, source: str, md5: str, size: int, *, is_still_it: Callable[[], bool] | None = None) -> None:
+        """Keep the content of a file whose MD5 and size the caller knows.
+
+        Where somebody might still write to it, `is_still_it` says afterwards that nobody has; False means nobody knows, and then
+        the copy is hashed.
+        """
         if not self._usable or eviction.cost(size) > self._limit:
             return
         if size <= drawer.LARGEST:
@@ -60,7 +64,7 @@ class Cache:
             return
         name = self._entry(md5, size)
         try:
-            if self._place(source, name, size, md5 if verify else None):
+            if self._place(source, name, size, lambda: is_still_it is None or is_still_it() or _has_digest(name, md5)):
                 self.count(size)
         except OSError:
             self._usable = _own_directory(Path(self._root)) and not _is_full(self._root)
@@ -149,7 +153,7 @@ class Cache:
             os.utime(source, ns=(now, self._stamp_ns))
         return True
 
-    def _place(self, source: str, name: str, size: int, md5: str | None) -> bool:
+    def _place(self, source: str, name: str, size: int, is_right: Callable[[], bool]) -> bool:
         """Written under its own name, and believed only once it is stamped: one directory entry instead of a second and a rename.
 
         False where somebody else was quicker, or where the copy is not what it should be because its source changed meanwhile.
@@ -161,7 +165,7 @@ class Cache:
             return False
         finally:
             os.close(reader)
-        if written.st_size != size or (md5 is not None and not _has_digest(name, md5)):
+        if written.st_size != size or not is_right():
             eviction.unlink(name)
             return False
         os.utime(name, ns=(time.time_ns(), self._stamp_ns))

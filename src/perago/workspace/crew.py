@@ -1,14 +1,44 @@
 """Items in, work done by a bounded number of threads, the first error out. Light and heavy items have threads of their own."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
+
+from perago.workspace import drawer
 
 T = TypeVar("T")
 
 TICK_SECONDS = 0.1
+HEAVY = 8 << 20
+"""Files above this size are transferred by the heavy threads."""
+BATCH = 16
+"""Requests for small files that are under way together on one connection."""
+
+
+class Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
+
+
+def batches(files: Sequence[S], lanes: int) -> Iterator[Sequence[S]]:
+    """Small files together, but only once there is work for all lanes; every other file alone."""
+    small: list[S] = []
+    together = max(1, min(BATCH, len(files) // lanes))
+    for file in files:
+        if file.size > drawer.LARGEST:
+            yield [file]
+            continue
+        small.append(file)
+        if len(small) == together:
+            yield small
+            small = []
+    if small:
+        yield small
 
 
 class Crew(Generic[T]):

@@ -21,10 +21,7 @@ from perago.workspace import cache, copying, crew, drawer, listings, names, opti
 
 INLINE = 1 << 20
 """Cached files up to here are copied by the listing thread itself: for small files threads only fight over the interpreter."""
-HEAVY = 8 << 20
-BATCH = 16
-"""Requests for small objects that are under way together on one connection."""
-AHEAD = 3 * port.PAGE // BATCH
+AHEAD = 3 * port.PAGE // crew.BATCH
 """Batches listed but not fetched yet; bounds memory however large the workspace is."""
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
@@ -48,8 +45,8 @@ def download(
     job = _Download(lake, source, str(work), store, emit)
     with crew.Crew(job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download") as hands:
         for page in job.pages():
-            for batch in _batches([file for file in page if not job.copy_small(file)], limits.light_transfers):
-                hands.put(batch, heavy=batch[0].size > HEAVY)
+            for batch in crew.batches([file for file in page if not job.copy_small(file)], limits.light_transfers):
+                hands.put(batch, heavy=batch[0].size > crew.HEAVY)
             job.meter.tick()
             hands.wait_below(AHEAD, job.meter.tick)
         hands.wait_below(1, job.meter.tick)
@@ -124,7 +121,7 @@ class _Download:
         return file.size <= INLINE and self._copy(file)
 
     def fetch(self, batch: Sequence[listings.Known]) -> None:
-        if _is_small(batch[0]):
+        if batch[0].size <= drawer.LARGEST:
             self._read_small(batch)
         elif batch[0].size <= INLINE or not self._copy(batch[0]):
             self._read(batch[0])
@@ -204,26 +201,6 @@ class _Download:
                 if entry.stat and entry.stat.ctime_ns >= now:
                     self._entries[path] = entry._replace(stat=None)
         return self._entries
-
-
-def _is_small(file: listings.Known) -> bool:
-    return file.size <= drawer.LARGEST
-
-
-def _batches(files: Sequence[listings.Known], lanes: int) -> Iterator[Sequence[listings.Known]]:
-    """Small files together, but only once there is work for all lanes; every other file alone."""
-    small: list[listings.Known] = []
-    together = max(1, min(BATCH, len(files) // lanes))
-    for file in files:
-        if not _is_small(file):
-            yield [file]
-            continue
-        small.append(file)
-        if len(small) == together:
-            yield small
-            small = []
-    if small:
-        yield small
 
 
 def _mode(file: listings.Known) -> int:

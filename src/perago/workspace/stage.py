@@ -13,14 +13,16 @@ from typing import TypeVar
 
 from perago import events
 from perago.errors import LakeCorrupt, LakeUnavailable, LakeUnknown
-from perago.lake import port
+from perago.lake import port, transfer
 from perago.model import BranchName, FilePath, Repository
-from perago.workspace import cache, crew, download, names, options, progress, sync, tree
+from perago.workspace import cache, crew, download, drawer, names, options, progress, sync, tree
 
 R = TypeVar("R")
 
 TRIES = 3
 _PAUSE_SECONDS = 0.2
+_SURELY_OLD_NS = 2 * 10**9
+"""No file system's clock is coarser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ def stage(
     require_names(target.prefix, change)
     job.delete(change.deletes)
     with crew.Crew(job.upload, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-stage") as hands:
-        for upload in change.uploads:
-            hands.put(upload, heavy=upload.size > download.HEAVY)
+        for batch in crew.batches(change.uploads, limits.light_transfers):
+            hands.put(batch, heavy=batch[0].size > crew.HEAVY)
         hands.wait_below(1, job.meter.tick)
     store.flush()
     job.meter.done("stage", f"{len(change.uploads)} uploads, {len(change.deletes)} deletes")
@@ -75,31 +77,57 @@ class _Staging:
             self.meter.add(len(batch))
             self.meter.tick()
 
-    def upload(self, upload: sync.Upload) -> None:
-        path = Path(f"{self._work}/{upload.path}")
+    def upload(self, batch: Sequence[sync.Upload]) -> None:
+        if batch[0].size <= drawer.LARGEST:
+            self._upload_small(batch)
+        else:
+            self._upload_one(batch[0])
+
+    def _upload_one(self, upload: sync.Upload) -> None:
+        target, path = self._target, Path(f"{self._work}/{upload.path}")
+        name = names.to_object(target.prefix, upload.path)
+        content_type, metadata = upload.content_type, upload.metadata
         info = self._send(
-            lambda: self._lake.write(
-                self._target.repository,
-                self._target.branch,
-                names.to_object(self._target.prefix, upload.path),
-                path,
-                content_type=upload.content_type,
-                metadata=upload.metadata,
-            )
+            lambda: self._lake.write(target.repository, target.branch, name, path, content_type=content_type, metadata=metadata)
         )
         tree.require_unchanged(self._work, upload.path, upload.stat)
         if download.is_md5(info.checksum):
-            self._cache.insert(str(path), info.checksum, upload.size, verify=True)
+            self._cache.insert(str(path), info.checksum, upload.size, is_still_it=lambda: self._is_still(upload))
         self.meter.add(1, upload.size)
 
-    def _send(self, request: Callable[[], R]) -> R:
+    def _is_still(self, upload: sync.Upload) -> bool:
+        """Surely: a write in the same tick of the clock as the last one before the scan would not show."""
+        is_old = time.time_ns() - upload.stat.ctime_ns > _SURELY_OLD_NS
+        return is_old and tree.is_unchanged(self._work, upload.path, upload.stat)
+
+    def _upload_small(self, batch: Sequence[sync.Upload]) -> None:
+        files = [self._small(upload) for upload in batch]
+        done = 0
+
+        def send() -> None:
+            nonlocal done
+            target = self._target
+            for info in self._lake.write_small(target.repository, target.branch, files[done:]):
+                tree.require_unchanged(self._work, batch[done].path, batch[done].stat)
+                self._cache.keep(info.checksum, files[done].data)
+                self.meter.add(1, batch[done].size)
+                done += 1
+
+        self._send(send, requests=len(batch))
+
+    def _small(self, upload: sync.Upload) -> port.SmallFile:
+        path = names.to_object(self._target.prefix, upload.path)
+        with transfer.upload(Path(f"{self._work}/{upload.path}")) as file:
+            return port.SmallFile(path, file.content(), upload.content_type, upload.metadata)
+
+    def _send(self, request: Callable[[], R], requests: int = 1) -> R:
         for attempt in range(1, TRIES):
             try:
-                return self._once(request)
+                return self._once(request, requests)
             except (LakeUnavailable, LakeUnknown, LakeCorrupt):
                 time.sleep(_PAUSE_SECONDS * attempt * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, no secret)
-        return self._once(request)
+        return self._once(request, requests)
 
-    def _once(self, request: Callable[[], R]) -> R:
-        self.meter.add(requests=1)
+    def _once(self, request: Callable[[], R], requests: int) -> R:
+        self.meter.add(requests=requests)
         return request()

@@ -126,12 +126,15 @@ def digest(root: str, path: FilePath, expected: FileStat) -> str:
 
 def require_unchanged(root: str, path: FilePath, expected: FileStat) -> None:
     """The file is still the one that was scanned, so what was read of it between then and now is its content."""
+    if not is_unchanged(root, path, expected):
+        raise changed_meanwhile(path)
+
+
+def is_unchanged(root: str, path: FilePath, expected: FileStat) -> bool:
     try:
-        now = file_stat(os.lstat(f"{root}/{path}"))
+        return file_stat(os.lstat(f"{root}/{path}")) == expected
     except OSError as fault:
         raise _unreadable(path, fault) from fault
-    if now != expected:
-        raise changed_meanwhile(path)
 
 
 def changed_meanwhile(path: str) -> WorkspaceError:
