@@ -67,8 +67,9 @@ def search(server: FakeConductor, folder: Path, *worker_ids: str) -> list[str]:
     return [line for line in shown.getvalue().splitlines() if "handed back" in line]
 
 
-@pytest.mark.parametrize("server", [Indexed(), Indexed(away=5), Indexed(behind=2), Indexed(away=2, behind=1)], ids=repr)
-def test_it_goes_back_to_its_queue_and_no_retry_is_spent(server: Indexed, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("away", "behind"), [(0, 0), (5, 0), (0, 2), (2, 1)])
+def test_it_goes_back_to_its_queue_and_no_retry_is_spent(away: int, behind: int, tmp_path: Path) -> None:
+    server = Indexed(away=away, behind=behind)
     server.start([Step(TYPE, "it")])
     server.poll(TYPE, WorkerId("lost"), wait_seconds=0)
     assert len(search(server, tmp_path)) == 1
