@@ -98,7 +98,7 @@ def kill_driver(place: Arena, row: Row) -> None:
         (driver,) = drivers(worker)
         os.kill(driver, signal.SIGKILL)
         cell.release_what_outlives(Process.DRIVER)
-        assert place.rig.ended(cell.workflow) == "COMPLETED", point.name
+        assert place.rig.ended(cell.workflow, within=matrix.PATIENCE) == "COMPLETED", point.name
         # Only a body that needed it has failed; whoever comes before or after goes on with another driver, or without one.
         assert len(place.rig.tasks(cell.workflow)) == 1 + (point.sender in {Process.NONE, Process.DRIVER}), point.name
         cell.check_after_all(worker)

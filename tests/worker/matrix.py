@@ -33,6 +33,8 @@ BRANCH = rf"POST {REPOSITORY}/branches$"
 OBJECTS = rf"GET {REPOSITORY}/refs/[^/]+/objects"
 STAGED_OBJECTS = rf"GET {REPOSITORY}/refs/perago-staging[^/]*/objects"
 IN_BODY = "the body has come to its gate"
+PATIENCE = 120.0
+"""On a machine that is busy with other tests, too."""
 
 
 class Process(IntEnum):
@@ -123,12 +125,12 @@ class Arena:
             self.lakefs.on(point.armed_by, self._arming(point, hold))
         cell.workflow = self.subject.begin(self.rig, cell.base, point.name, gate)
         if not point.before_body:
-            gate.reached()
+            gate.reached(PATIENCE)
         if point.armed_by == IN_BODY:
             self._arm(point, hold)
         if point.pattern is not None:
             gate.open()
-            assert hold.reached.wait(30), f"{point.name} was not reached"
+            assert hold.reached.wait(PATIENCE), f"{point.name} was not reached"
         return cell
 
     def _arm(self, point: Point, hold: Hold) -> None:
@@ -176,7 +178,7 @@ class Cell:
         self.check()
         if self.point.pattern is not None:
             self.hold.released.set()
-            assert self.hold.passed.wait(30), self.point.name
+            assert self.hold.passed.wait(PATIENCE), self.point.name
         if self.point.pattern == BRANCH and not self.point.after:
             # A branch that is made after its owner's death, and after the retry's: only the collector can still find it.
             self.arena.rig.collect_garbage()
@@ -185,8 +187,8 @@ class Cell:
 
     def check_nothing_left(self, worker: Worker) -> None:
         rig, name = self.arena.rig, self.point.name
-        eventually(lambda: not rig.staging_branches(), within=10, what=f"{name}: the end of the staging branches")
-        eventually(lambda: not rig.left_workspaces(), within=10, what=f"{name}: the end of the workspaces")
+        eventually(lambda: not rig.staging_branches(), within=20, what=f"{name}: the end of the staging branches")
+        eventually(lambda: not rig.left_workspaces(), within=20, what=f"{name}: the end of the workspaces")
         self.arena.subject.check_nothing_left(rig, worker)
 
 
@@ -228,8 +230,8 @@ def kill_executor(place: Arena, row: Row) -> None:
         (executor,) = worker.executors()
         os.kill(executor, signal.SIGKILL)
         cell.release_what_outlives(Process.EXECUTOR)
-        eventually(lambda executor=executor: executor not in worker.executors() and worker.executors())
-        assert place.rig.ended(cell.workflow) == "COMPLETED", point.name
+        eventually(lambda executor=executor: executor not in worker.executors() and worker.executors(), within=PATIENCE)
+        assert place.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", point.name
         cell.check_after_all(worker)
         row.green(point)
 
@@ -239,7 +241,7 @@ def kill_supervisor(place: Arena, row: Row) -> None:
     for point in place.subject.points:
         cell = place.begin(point)
         worker.kill()
-        eventually(lambda worker=worker: not worker.survivors(), within=5, what=f"{point.name}: the end of the processes")
+        eventually(lambda worker=worker: not worker.survivors(), within=20, what=f"{point.name}: the end of the processes")
         cell.release_what_outlives(Process.SUPERVISOR)
         worker = place.worker()
         assert ended_after_timeout(place.rig, cell.workflow) == "COMPLETED", point.name
@@ -254,7 +256,7 @@ def kill_server(place: Arena, row: Row, server: Server) -> None:
         server.kill()
         server.start()
         cell.release_what_outlives(Process.NONE)
-        assert place.rig.ended(cell.workflow, within=120) == "COMPLETED", point.name
+        assert place.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", point.name
         cell.check_after_all(worker)
         row.green(point)
     assert worker.stop() == 0
@@ -268,4 +270,4 @@ def ended_after_timeout(rig: Rig, workflow: WorkflowId) -> str:
         status = rig.real.workflow_status(workflow)
         return "" if status == "RUNNING" else status
 
-    return eventually(final, within=60, what="the workflow's end")
+    return eventually(final, within=PATIENCE, what="the workflow's end")
