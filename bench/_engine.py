@@ -39,18 +39,15 @@ class Engine:
         self._root = Path(setup["root"])
         self._made = 0
         self._workspace: local.LocalWorkspace | None = None
-        self._left: list[local.LocalWorkspace] = []
         self._commit = CommitId("")
         self._lake.capabilities()
 
     def open(self, command: Command) -> Answer:
-        """`cache` names the content cache: a new name is cold, a used one warm. What was open before is removed at the very end.
+        """`cache` names the content cache: a new name is cold, a used one warm.
 
-        ext4 looks for a free inode among those of files that were just removed, and passes them over for a minute: whoever makes
-        files after somebody's removal pays for it.
+        Workspaces are left behind. ext4 looks for a free inode among those of files that were just removed, and passes them over
+        for a minute: whoever makes files after somebody's removal pays for it.
         """
-        if self._workspace is not None:
-            self._left.append(self._workspace)
         self._made += 1
         self._commit = CommitId(command["ref"])
         settings = options.Options(self._root, self._root / command["cache"], **command.get("options", {}))
@@ -99,11 +96,9 @@ class Engine:
                     left -= len(block)
         return {}
 
-    def close(self, _: Command) -> Answer:
-        for workspace in [*self._left, *([self._workspace] if self._workspace else [])]:
-            workspace.close()
-        self._workspace, self._left = None, []
-        return {}
+    def cached(self, _: Command) -> Answer:
+        """Until the cache holds all of it; the body would run meanwhile."""
+        return {"seconds": _seconds(self._opened().until_cached)}
 
     def peak(self, _: Command) -> Answer:
         return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}

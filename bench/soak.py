@@ -1,6 +1,6 @@
 """Workflows under random kills and network faults for as long as asked; at the end the protocol's invariants are checked.
 
-    PYTHONPATH=. .venv/bin/python bench/soak.py [--minutes N] [--seed N] [--stack FILE] [--json FILE]
+    PYTHONPATH=. .venv/bin/python bench/soak.py [--minutes N | --quick] [--seed N] [--stack FILE] [--json FILE]
 
 Several chains of workspace tasks, each in a repository of its own and each step on the result of the one before, are run by two
 workers behind fault-injecting proxies. Meanwhile executors and supervisors are killed, requests are cut, delayed, answered with
@@ -206,6 +206,7 @@ def measure(stack: Endpoints, minutes: float, seed: int) -> tuple[dict[str, Any]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--quick", action="store_const", dest="minutes", const=0.75, help="less than a minute of trouble")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
     parser.add_argument("--json", type=Path, help="write the figures here")

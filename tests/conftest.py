@@ -80,8 +80,9 @@ def _reporter(config: pytest.Config) -> Callable[[Progress], None]:
 
 
 @pytest.fixture(scope="session")
-def stack() -> stacks.Endpoints:
+def stack(request: pytest.FixtureRequest) -> stacks.Endpoints:
     """The servers of this run; those of PERAGO_TEST_STACK (a file written by `perago dev --json`) if it is set."""
+    _start(request.config)  # where only tests were collected that choose their server while they run
     return stacks.Endpoints.from_json(Path(os.environ[_REUSE]).read_text())
 
 

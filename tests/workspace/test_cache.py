@@ -111,7 +111,9 @@ def test_entries_of_before_a_reboot_are_hashed_before_they_are_used(
 def test_a_source_that_is_not_what_it_should_be_is_not_kept(store: cache.Cache, tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(ONE)
     store.insert(str(tmp_path / "source"), kit.md5(ONE), len(ONE) - 1)
-    store.insert(str(tmp_path / "source"), kit.md5(b"other"), len(ONE), is_still_it=lambda: False)
+    store.insert(
+        str(tmp_path / "source"), kit.md5(b"other"), len(ONE), is_right=lambda copy: cache.has_digest(copy, kit.md5(b"other"))
+    )
     (tmp_path / "source").write_bytes(b"small")
     store.insert(str(tmp_path / "source"), kit.md5(b"small"), 4)
     store.insert(str(tmp_path / "source"), kit.md5(b"other"), 5)

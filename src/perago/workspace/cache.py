@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 
 from perago.workspace import copying, drawer, eviction
@@ -22,6 +22,10 @@ DEFAULT_LIMIT = 10 << 30
 _USE_STEP_NS = 3600 * 10**9
 """Last use is kept to the hour: one more system call per file and attempt would buy nothing."""
 _REPORT_BYTES = 64 << 20
+
+
+def _trusted(_: str) -> bool:
+    return True
 
 
 class Cache:
@@ -51,11 +55,14 @@ class Cache:
         restore = self._restore_small if size <= drawer.LARGEST else self._restore_entry
         return restore(md5, size, target, mode)
 
-    def insert(self, source: str, md5: str, size: int, *, is_still_it: Callable[[], bool] | None = None) -> None:
+    def small(self, md5s: Collection[str]) -> dict[str, bytes]:
+        """Contents that it has, of at most `drawer.TAKEN_TOGETHER` small ones."""
+        return self._small.take(md5s) if self._usable and md5s else {}
+
+    def insert(self, source: str, md5: str, size: int, *, is_right: Callable[[str], bool] = _trusted) -> None:
         """Keep the content of a file whose MD5 and size the caller knows.
 
-        Where somebody might still write to it, `is_still_it` says afterwards that nobody has; False means nobody knows, and then
-        the copy is hashed.
+        Where somebody might still write to it, `is_right` has to vouch for the copy, whose path it gets.
         """
         if not self._usable or eviction.cost(size) > self._limit:
             return
@@ -64,7 +71,7 @@ class Cache:
             return
         name = self._entry(md5, size)
         try:
-            if self._place(source, name, size, lambda: is_still_it is None or is_still_it() or _has_digest(name, md5)):
+            if self._place(source, name, size, is_right):
                 self.count(size)
         except OSError:
             self._usable = _own_directory(Path(self._root)) and not _is_full(self._root)
@@ -77,7 +84,7 @@ class Cache:
 
     def holds(self, md5: str, size: int) -> bool:
         if size <= drawer.LARGEST:
-            return self._usable and self._small.take(md5) is not None
+            return bool(self.small([md5]))
         return self._usable and _exists(self._entry(md5, size))
 
     def flush(self) -> None:
@@ -92,7 +99,7 @@ class Cache:
             _write_number(usage, self._evict())
 
     def _restore_small(self, md5: str, size: int, target: str, mode: int) -> os.stat_result | None:
-        data = self._small.take(md5)
+        data = self.small([md5]).get(md5)
         if data is None or len(data) != size:
             return None
         try:
@@ -153,7 +160,7 @@ class Cache:
             os.utime(source, ns=(now, self._stamp_ns))
         return True
 
-    def _place(self, source: str, name: str, size: int, is_right: Callable[[], bool]) -> bool:
+    def _place(self, source: str, name: str, size: int, is_right: Callable[[str], bool]) -> bool:
         """Written under its own name, and believed only once it is stamped: one directory entry instead of a second and a rename.
 
         False where somebody else was quicker, or where the copy is not what it should be because its source changed meanwhile.
@@ -165,7 +172,7 @@ class Cache:
             return False
         finally:
             os.close(reader)
-        if written.st_size != size or not is_right():
+        if written.st_size != size or not is_right(name):
             eviction.unlink(name)
             return False
         os.utime(name, ns=(time.time_ns(), self._stamp_ns))
@@ -239,7 +246,7 @@ def _digest(source: int) -> str:
     return checksum.hexdigest()
 
 
-def _has_digest(path: str, md5: str) -> bool:
+def has_digest(path: str, md5: str) -> bool:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _digest(descriptor) == md5

@@ -34,18 +34,25 @@ class Source:
     """As `names.listing_prefix` made it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    manifest: sync.Manifest
+    not_cached_yet: Sequence[FilePath]
+    """Large files, whose copies for the cache nobody has to wait for: see `filling`."""
+
+
 def is_md5(checksum: str) -> bool:
     return _MD5.fullmatch(checksum) is not None
 
 
 def download(
     lake: port.Lake, source: Source, work: Path, store: cache.Cache, limits: options.Options, emit: events.Emit = events.ignore
-) -> sync.Manifest:
+) -> Downloaded:
     """`work` is an empty directory that nobody else looks at before this returns. On an error its content means nothing."""
     job = _Download(lake, source, str(work), store, emit)
     with crew.Crew(job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download") as hands:
         for page in job.pages():
-            for batch in crew.batches([file for file in page if not job.copy_small(file)], limits.light_transfers):
+            for batch in crew.batches(job.not_cached(page), limits.light_transfers):
                 hands.put(batch, heavy=batch[0].size > crew.HEAVY)
             job.meter.tick()
             hands.wait_below(AHEAD, job.meter.tick)
@@ -65,6 +72,7 @@ class _Download:
         self._checksums: dict[FilePath, tuple[str, str]] = {}
         """Of objects whose checksum is no MD5: that checksum, and the key under which our own MD5 is remembered."""
         self._entries: dict[FilePath, sync.Entry] = {}
+        self._not_cached_yet: list[FilePath] = []
         self.meter = progress.Meter(events.Phase.DOWNLOAD, emit)
         self._reads = progress.Meter(events.Phase.DOWNLOAD, events.ignore)
 
@@ -117,8 +125,22 @@ class _Download:
 
     # one file
 
-    def copy_small(self, file: listings.Known) -> bool:
-        return file.size <= INLINE and self._copy(file)
+    def not_cached(self, page: Sequence[listings.Known]) -> list[listings.Known]:
+        """Copies what the cache has, as far as it is not so large that threads should do it; the rest of the page."""
+        missing: list[listings.Known] = []
+        for first in range(0, len(page), drawer.TAKEN_TOGETHER):
+            group = page[first : first + drawer.TAKEN_TOGETHER]
+            held = self._cache.small({file.md5 for file in group if file.md5 is not None and file.size <= drawer.LARGEST})
+            missing += [file for file in group if not self._copy_inline(file, held)]
+        return missing
+
+    def _copy_inline(self, file: listings.Known, held: Mapping[str, bytes]) -> bool:
+        if file.size > drawer.LARGEST:
+            return file.size <= INLINE and self._copy(file)
+        if file.md5 is None or (data := held.get(file.md5)) is None or len(data) != file.size:
+            return False
+        self._record(file, file.md5, self._create(file, data))
+        return True
 
     def fetch(self, batch: Sequence[listings.Known]) -> None:
         if batch[0].size <= drawer.LARGEST:
@@ -140,7 +162,10 @@ class _Download:
         self._count_request(file)
         try:
             md5 = self._lake.read(self._source.repository, self._source.commit, self._info(file), Path(target))
-            self._cache.insert(target, md5, file.size)
+            if file.size > crew.HEAVY:
+                self._not_cached_yet.append(file.path)
+            else:
+                self._cache.insert(target, md5, file.size)
             self._record(file, md5, _with_mode(target, file.metadata))
         except OSError as fault:
             raise _unwritable(file.path, fault) from fault
@@ -150,12 +175,15 @@ class _Download:
         contents = self._lake.read_small(self._source.repository, self._source.commit, infos)
         for file, (md5, data) in zip(batch, contents, strict=True):
             self._count_request(file)
-            try:
-                status = copying.create(data, f"{self._work}/{file.path}", _mode(file))
-            except OSError as fault:
-                raise _unwritable(file.path, fault) from fault
+            status = self._create(file, data)
             self._cache.keep(md5, data)
             self._record(file, md5, status)
+
+    def _create(self, file: listings.Known, data: bytes) -> os.stat_result:
+        try:
+            return copying.create(data, f"{self._work}/{file.path}", _mode(file))
+        except OSError as fault:
+            raise _unwritable(file.path, fault) from fault
 
     def _info(self, file: listings.Known) -> ObjectInfo:
         path = ObjectPath(self._source.prefix + file.path)
@@ -172,7 +200,7 @@ class _Download:
 
     # all files
 
-    def finish(self) -> sync.Manifest:
+    def finish(self) -> Downloaded:
         self._cache.flush()
         if self._is_listed and self._cache.is_on:
             self._remember()
@@ -180,7 +208,7 @@ class _Download:
         self.meter.done(
             "download", f"{self._reads.files} files and {self._reads.bytes} bytes read from lakeFS, the rest from the cache"
         )
-        return manifest
+        return Downloaded(manifest, self._not_cached_yet)
 
     def _remember(self) -> None:
         for path, (_, alias) in self._checksums.items():

@@ -8,7 +8,7 @@ from perago import events
 from perago.errors import WorkspaceError
 from perago.lake import port
 from perago.model import Attempt, BranchName, ExecutionId, Listing, WorkspaceRef
-from perago.workspace import download, names, options, scratch, stage, sync, tree
+from perago.workspace import download, filling, names, options, scratch, stage, sync, tree
 
 
 class LocalWorkspace:
@@ -36,6 +36,7 @@ class LocalWorkspace:
         self._cache = settings.content_cache()
         self._directory: scratch.AttemptDirectory | None = None
         self._before: sync.Manifest = {}
+        self._filling: filling.Filling | None = None
         self._body_may_have_run = False
         self._change: sync.Change | None = None
 
@@ -44,9 +45,17 @@ class LocalWorkspace:
         self._directory = scratch.create(self._settings.root, self._attempt, self._execution_id)
         source = download.Source(self._ref.repository, self._ref.ref, self._prefix)
         try:
-            self._before = download.download(self._lake, source, self._directory.work, self._cache, self._settings, self._emit)
+            made = download.download(self._lake, source, self._directory.work, self._cache, self._settings, self._emit)
         except OSError as fault:
             raise WorkspaceError(f"cannot fill the workspace directory {self._directory.work}: {fault.strerror}") from fault
+        self._before = made.manifest
+        if made.not_cached_yet:
+            self._filling = filling.Filling(self._cache, self._work, made.manifest, made.not_cached_yet)
+
+    def until_cached(self) -> None:
+        """Wait until all that was downloaded is in the cache."""
+        if self._filling is not None:
+            self._filling.finish()
 
     def listing(self) -> Listing:
         """The business files for checks. Symlinks and the like are not among them; a read-only task may leave some behind."""
@@ -88,6 +97,8 @@ class LocalWorkspace:
     def close(self) -> None:
         """Remove the directory. What goes wrong here is an event, never an error: the attempt's result stands."""
         directory, self._directory = self._directory, None
+        if self._filling is not None:
+            self._filling.give_up()
         self._cache.flush()
         if directory is None:
             return

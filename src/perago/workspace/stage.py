@@ -14,7 +14,7 @@ from typing import TypeVar
 from perago import events
 from perago.errors import LakeCorrupt, LakeUnavailable, LakeUnknown
 from perago.lake import port, transfer
-from perago.model import BranchName, FilePath, Repository
+from perago.model import BranchName, FilePath, ObjectInfo, Repository
 from perago.workspace import cache, crew, download, drawer, names, options, progress, sync, tree
 
 R = TypeVar("R")
@@ -92,13 +92,14 @@ class _Staging:
         )
         tree.require_unchanged(self._work, upload.path, upload.stat)
         if download.is_md5(info.checksum):
-            self._cache.insert(str(path), info.checksum, upload.size, is_still_it=lambda: self._is_still(upload))
+            self._cache.insert(str(path), info.checksum, upload.size, is_right=lambda copy: self._is_right(copy, upload, info))
         self.meter.add(1, upload.size)
 
-    def _is_still(self, upload: sync.Upload) -> bool:
-        """Surely: a write in the same tick of the clock as the last one before the scan would not show."""
-        is_old = time.time_ns() - upload.stat.ctime_ns > _SURELY_OLD_NS
-        return is_old and tree.is_unchanged(self._work, upload.path, upload.stat)
+    def _is_right(self, copy: str, upload: sync.Upload, info: ObjectInfo) -> bool:
+        """Stat data vouches for it, unless it is so young that a write in the same tick of the clock would not show."""
+        if time.time_ns() - upload.stat.ctime_ns > _SURELY_OLD_NS:
+            return tree.is_unchanged(self._work, upload.path, upload.stat)
+        return cache.has_digest(copy, info.checksum)
 
     def _upload_small(self, batch: Sequence[sync.Upload]) -> None:
         files = [self._small(upload) for upload in batch]
