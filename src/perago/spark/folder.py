@@ -8,8 +8,7 @@ from pathlib import Path
 from perago import events
 from perago.lake import port
 from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, WorkspaceRef
-from perago.spark import silence, view, watch
-from perago.spark.leftovers import is_leftover
+from perago.spark import leftovers, silence, view, watch
 from perago.spark.session import Engine, Session
 from perago.workspace import options, sync, tree
 from perago.workspace.local import LocalWorkspace
@@ -68,6 +67,7 @@ class SparkFolder:
         if self._session is not None:
             silence.enforce(self._session)
         self._remove_leftovers()
+        leftovers.refuse_bound(path for path in tree.scan(str(self._work)).files if path not in self._before)
         self._local.settle()
 
     def changed(self) -> sync.Change:
@@ -93,7 +93,7 @@ class SparkFolder:
     def _remove_leftovers(self) -> None:
         """Hadoop keeps a checksum beside every local file it writes."""
         for path in tree.scan(str(self._work)).files:
-            if path not in self._before and (is_leftover(path) or _is_checksum(path)):
+            if path not in self._before and (leftovers.is_leftover(path) or _is_checksum(path)):
                 (self._work / path).unlink()
 
 

@@ -77,8 +77,10 @@ class SparkBranch:
         if self._branch is None:
             raise AssertionError("a task that publishes has a branch by now")
         started = time.monotonic()
-        paths = [change.path for change in self._uncommitted(self._branch)]
+        changes = list(self._uncommitted(self._branch))
+        paths = [change.path for change in changes]
         self._refuse_foreign(paths)
+        leftovers.refuse_bound(change.path for change in changes if change.type is not port.ChangeType.REMOVED)
         self._refuse_moved(self._branch)
         self._around.emit(
             events.Done(events.Phase.DIFF, "diff", time.monotonic() - started, len(paths), detail=f"{len(paths)} differ")
