@@ -50,6 +50,8 @@ class Case:
 
 
 FULL = [Case("large files", 1024, 16, 3), Case("small files", 1024, 1000, 3)]
+WARM_UP = Case("warm-up", 16, 2, 1)
+"""The first run of everything in a Java virtual machine takes several times as long, whoever's it is."""
 QUICK = [Case("large files", 256, 4, 2), Case("small files", 16, 40, 1)]
 
 
@@ -133,35 +135,58 @@ class Bench:
         self.scene.renew()
         self.attempt(lambda argument: copy(argument.spark, f"file://{source}", argument.output("in"), case.files))
         self.scene.a = self.scene.head().id
-        for _ in range(case.rounds):
-            self._reads(case.name, source)
-            self._writes(case, source)
+        for number in range(case.rounds):
+            for contestants in (self._reads(case.name, source), self._writes(case, source)):
+                for contestant in contestants if number % 2 == 0 else reversed(contestants):
+                    contestant()
 
-    def _reads(self, name: str, source: Path) -> None:
+    def _reads(self, name: str, source: Path) -> list[Callable[[], None]]:
         uri = s3a.base(self.repository, self.scene.a, "data/") + "in"
-        self.seconds[f"{name}: read file"].append(self.plain(lambda spark: scan(spark, f"file://{source}")))
-        self.seconds[f"{name}: read s3a"].append(self.plain(lambda spark: scan(spark, uri)))
-        perago = self.attempt(lambda argument: scan(argument.spark, argument.input("in")), read_only=True)
-        self.seconds[f"{name}: read perago"].append(perago)
-        self.seconds[f"{name}: read overhead"].append(perago - self.body_seconds)
-        by_hand = self.by_hand(f"{name}-read", lambda spark, work: scan(spark, f"file://{work}/in"))
-        self.seconds[f"{name}: read download"].append(by_hand)
 
-    def _writes(self, case: Case, source: Path) -> None:
+        def perago() -> None:
+            self._attempted(f"{name}: read", lambda argument: scan(argument.spark, argument.input("in")), read_only=True)
+
+        return [
+            lambda: self._took(f"{name}: read file", self.plain(lambda spark: scan(spark, f"file://{source}"))),
+            lambda: self._took(f"{name}: read s3a", self.plain(lambda spark: scan(spark, uri))),
+            perago,
+            lambda: self._took(
+                f"{name}: read download",
+                self.by_hand(f"{name}-read", lambda spark, work: scan(spark, f"file://{work}/in")),
+            ),
+        ]
+
+    def _writes(self, case: Case, source: Path) -> list[Callable[[], None]]:
         name, given = case.name, f"file://{source}"
-        local = self.root / "written"
-        self.seconds[f"{name}: write file"].append(self.plain(lambda spark: copy(spark, given, f"file://{local}", case.files)))
-        shutil.rmtree(local)
-        branch = f"plain-{secrets.token_hex(4)}"
-        self.store.create_branch(self.repository, branch, self.scene.a)
-        uri = s3a.base(self.repository, branch, "data/") + "out"
-        self.seconds[f"{name}: write s3a"].append(self.plain(lambda spark: copy(spark, given, uri, case.files)))
-        perago = self.attempt(lambda argument: copy(argument.spark, given, argument.output("out"), case.files))
-        self.seconds[f"{name}: write perago"].append(perago)
-        self.seconds[f"{name}: write overhead"].append(perago - self.body_seconds)
-        self.lake.relocate(self.repository, scene.MAIN, self._at(self.scene.a), timeout=60)
-        by_hand = self.by_hand(f"{name}-write", lambda spark, work: copy(spark, given, f"file://{work}/out", case.files))
-        self.seconds[f"{name}: write download"].append(by_hand)
+
+        def local() -> None:
+            target = self.root / "written"
+            self._took(f"{name}: write file", self.plain(lambda spark: copy(spark, given, f"file://{target}", case.files)))
+            shutil.rmtree(target)
+
+        def s3() -> None:
+            branch = f"plain-{secrets.token_hex(4)}"
+            self.store.create_branch(self.repository, branch, self.scene.a)
+            uri = s3a.base(self.repository, branch, "data/") + "out"
+            self._took(f"{name}: write s3a", self.plain(lambda spark: copy(spark, given, uri, case.files)))
+
+        def perago() -> None:
+            self._attempted(f"{name}: write", lambda argument: copy(argument.spark, given, argument.output("out"), case.files))
+            self.lake.relocate(self.repository, scene.MAIN, self._at(self.scene.a), timeout=60)
+
+        def by_hand() -> None:
+            body = self.by_hand(f"{name}-write", lambda spark, work: copy(spark, given, f"file://{work}/out", case.files))
+            self._took(f"{name}: write download", body)
+
+        return [local, s3, perago, by_hand]
+
+    def _took(self, label: str, seconds: float) -> None:
+        self.seconds[label].append(seconds)
+
+    def _attempted(self, label: str, body: Callable[[Any], object], *, read_only: bool = False) -> None:
+        seconds = self.attempt(body, read_only=read_only)
+        self._took(f"{label} perago", seconds)
+        self._took(f"{label} overhead", seconds - self.body_seconds)
 
     def _at(self, commit: Any) -> BranchName:
         name = BranchName(f"back-{secrets.token_hex(4)}")
@@ -231,6 +256,8 @@ def main() -> int:
         try:
             cold = start + bench.attempt(lambda argument: argument.spark.range(1).count())
             warm = statistics.median(bench.attempt(lambda argument: argument.output("x")) for _ in range(5))
+            bench.run(WARM_UP)
+            bench.seconds.clear()
             for case in QUICK if arguments.quick else FULL:
                 bench.run(case)
         finally:

@@ -30,7 +30,7 @@ import _lakefs
 
 PEAK_MEGABYTES = 150
 MANY = 1000
-"""With as many files or more, nothing is removed between the rounds (see `_engine`); with fewer, the disk is freed."""
+"""With as many files or more, nothing is removed until the end of the case: see `_engine`."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ class Run:
         place.mkdir()
         self._downloads(place, commit, number)
         self._stages(place, commit, number)
-        if self.case.files < MANY:
-            shutil.rmtree(place)
+        self._drop(place)
 
     @contextmanager
     def _child(self, place: Path) -> Generator[Child]:
@@ -148,6 +147,13 @@ class Run:
         with Child(self._store, self._repository, place / "perago") as child:
             yield child
             self.peak = max(self.peak, float(child.do("peak")["megabytes"]))
+        self._drop(*(path for path in (place / "perago").iterdir() if path.name != "cache"))
+
+    def _drop(self, *trees: Path) -> None:
+        """Few large files are removed at once, or the next contestant would have to wait until the kernel finds memory."""
+        if self.case.files < MANY:
+            for tree in trees:
+                shutil.rmtree(tree)
 
     def _downloads(self, place: Path, commit: str, number: int) -> None:
         uri = f"lakefs://{self._repository}/{commit}/data/"
@@ -161,6 +167,7 @@ class Run:
             contestant()
         self._verified(place / "down")
         self._other("cp -r", lambda: _cp(place / "down", place / "copy"))
+        self._drop(place / "down", place / "copy")
         with self._child(place) as child:
             self._perago("perago download warm", child, "open", ref=commit, cache="cache")
             self._perago("perago no-op diff", child, "diff")

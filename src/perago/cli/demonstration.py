@@ -29,6 +29,8 @@ MAIN = BranchName("main")
 VICTIM = "features"
 """The step whose first worker dies."""
 _LOOK_SECONDS = 0.5
+_LOST_SECONDS = 20
+"""The victim's response timeout, after which Conductor may give its attempt up."""
 _SEED = "A web shop: raw orders, what is made of them, and a report.\n"
 _PAGE = "shop/report/index.html"
 
@@ -59,6 +61,7 @@ class Demonstration:
         self._wanted = wanted
         self._conductor = demo_pipeline.Api(stack.conductor_url)
         self._abandoned: Commit | None = None
+        self._killed_at = 0.0
 
     def run(self) -> None:
         seed = self._seed()
@@ -89,14 +92,22 @@ class Demonstration:
             if toll.caught.is_set() and self._abandoned is None:
                 self._abandoned = self._lake.head(REPOSITORY, MAIN)
                 worker.kill()
+                self._killed_at = time.monotonic()
                 toll.released.set()
                 board.say(
                     f"killed the worker: {VICTIM} is published as {self._abandoned.id[:12]}, and Conductor never heard of it; "
-                    "a new worker starts, and Conductor gives up the lost attempt after 20 s"
+                    f"a new worker starts, and Conductor gives up the lost attempt after {_LOST_SECONDS} s"
                 )
                 worker.start()
+            if self._is_lost_for_long(seen):
+                # By itself Conductor looks up to a minute later.
+                self._conductor.call("PUT", f"/workflow/decide/{workflow_id}")
             worker.check()
             self._stack.wait(_LOOK_SECONDS)
+
+    def _is_lost_for_long(self, seen: demo_pipeline.Workflow) -> bool:
+        given_up = any(attempt.status == "TIMED_OUT" for attempt in seen.attempts)
+        return self._abandoned is not None and not given_up and time.monotonic() - self._killed_at > _LOST_SECONDS
 
     def _finish(self, ended: demo_pipeline.Workflow, seed: CommitId) -> None:
         if ended.status != "COMPLETED":
