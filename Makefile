@@ -36,7 +36,7 @@ dev: $(READY) ## a real Conductor and a real lakeFS until Ctrl-C
 
 .PHONY: test
 test: lint ## lint, then every test, on one pair of servers; TEST_ARGS='tests/lake -k merge' picks some
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(TEST_ARGS)
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
 
 .PHONY: model
 model: $(READY) ## check the publication protocol with TLC; DEPTH=1 looks further, SHOW=revoke tells a counterexample

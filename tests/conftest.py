@@ -30,6 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
         _start(config)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The kill matrices first: each takes minutes, and the last file to begin decides when everything has ended."""
+    items.sort(key=lambda item: not item.path.name.startswith("test_kill"))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Starts what the collected tests need before the first of them runs, because installing takes longer than a test may."""
     wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}

@@ -74,6 +74,17 @@ def deliver(server: FakeConductor, attempt: Attempt, outcome: Outcome = DONE, de
     return completion.deliver(server, attempt, outcome, deadline=deadline, request_timeout=5, clock=clock, sleep=clock.sleep)
 
 
+def test_unread_spares_the_first_read_and_no_other() -> None:
+    server = Faulty(task=[fail(AssertionError("read before the report"))])
+    attempt = polled(server)
+    server.faults["reply"] = [server.faults["task"].clear]
+    clock = Clock()
+    delivery = completion.deliver(
+        server, attempt, DONE, deadline=30, request_timeout=5, unread=True, clock=clock, sleep=clock.sleep
+    )
+    assert delivery == completion.Accepted(sent=1)
+
+
 def test_a_lost_reply_is_read_back_and_not_sent_again() -> None:
     server = Faulty(reply=[fail(ConductorUnknown("broke off"))])
     assert deliver(server, polled(server)) == completion.Accepted(sent=1)

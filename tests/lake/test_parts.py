@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from perago import wire
 from perago.errors import LakeCorrupt
-from perago.lake import parts, transfer, wire
+from perago.lake import parts, transfer
 from perago.model import ObjectInfo, ObjectPath
 
 

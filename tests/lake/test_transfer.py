@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.lake.arrange import file
 
+from perago import wire
 from perago.errors import LakeCorrupt, WorkspaceError
-from perago.lake import hashing, transfer, wire
+from perago.lake import hashing, transfer
 from perago.model import ObjectInfo, ObjectPath
 
 

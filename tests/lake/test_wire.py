@@ -15,9 +15,10 @@ from tests.faults import proxy as faults
 from tests.faults.proxy import FaultProxy
 from tests.lake.arrange import file
 
+from perago import wire
 from perago.errors import LakeForbidden, LakeNotFound, LakeUnavailable, LakeUnknown, RuntimeConfigError, WorkspaceError
 from perago.lake import client as lake_client
-from perago.lake import presigned, wire
+from perago.lake import presigned
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.lake.port import Capabilities

@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from perago.worker.broker import Broker
 from perago.worker.desk import Desk
 from perago.worker.metrics import Metrics
 from perago.worker.polling import Polling, Queue
-from perago.worker.running import Running
+from perago.worker.running import YOUNG_SECONDS, Running
 from perago.worker.slot import Slot
 
 TYPE = TaskType("type")
@@ -66,19 +67,22 @@ def rerun(server: FakeConductor, workflow: WorkflowId, attempt: Attempt) -> Poll
     return polled(server, "b")
 
 
-def running(desk: Desk, of: Polled, *, polled_at: float | None = None) -> Running:
+def running(desk: Desk, of: Polled, *, polled_at: float | None = None, facts: messages.TaskFacts = FACTS) -> Running:
     now = asyncio.get_running_loop().time()
     at = now if polled_at is None else now + polled_at
-    return Running(of, FACTS, ExecutionId("e"), desk, cast("Any", Listener()), polled_at=at)
+    return Running(of, facts, ExecutionId("e"), desk, cast("Any", Listener()), polled_at=at)
 
 
-def test_a_result_is_not_reported_for_the_execution_after_a_rerun_however_quick_it_was() -> None:
+@pytest.mark.parametrize(
+    ("facts", "since_poll"), [(replace(FACTS, needs_lake=True), 0.0), (FACTS, -YOUNG_SECONDS)], ids=["publishes", "not young"]
+)
+def test_a_result_is_not_reported_for_the_execution_after_a_rerun(facts: messages.TaskFacts, since_poll: float) -> None:
     server = FakeConductor()
     workflow = server.start([Step(TYPE, "it")])
 
     async def work(desk: Desk) -> completion.Delivery:
         first = polled(server)
-        ours = running(desk, first)
+        ours = running(desk, first, polled_at=since_poll, facts=facts)
         rerun(server, workflow, first.attempt)
         return await ours.deliver(DONE, until=lambda: float("inf"))
 

@@ -77,26 +77,28 @@ def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded
     return True
 
 
-def deliver(
+def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     conductor: port.Conductor,
     attempt: Attempt,
     outcome: Outcome,
     *,
     deadline: float,
     request_timeout: float,
+    unread: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Delivery:
     """Read, send, and read until it is known, at the latest until `deadline` (by `clock`).
 
-    The read before the first report is never spared, however young the last one is: after a rerun Conductor takes the result of
-    the execution before for that of the new one, whose publication may already have replaced it. Clock and sleep are for tests.
-    `ConductorRejected` passes through: Conductor will never take this result as it is.
+    After a rerun Conductor takes the result of the execution before for that of the new one, whose publication may already have
+    replaced it: hence the read before the first report. `unread` spares it, for an attempt that was handed out a moment ago and
+    publishes nothing. `ConductorRejected` passes through: Conductor will never take this result as it is.
     """
     sent, trouble = 0, "the lease ended first"
     while deadline - clock() > SHORTEST_REQUEST:
         try:
-            verdict = judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
+            spared = unread and not sent
+            verdict = False if spared else judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
         except ConductorNotFound:
             return Superseded("Conductor no longer has the task")
         except (ConductorUnavailable, ConductorUnknown) as error:

@@ -4,24 +4,34 @@ import json
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
-import urllib3
-
-from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
+from perago import wire
+from perago.errors import (
+    ConductorError,
+    ConductorNotFound,
+    ConductorRejected,
+    ConductorUnavailable,
+    ConductorUnknown,
+    RuntimeConfigError,
+)
 
 READ_TRIES = 3
 _BACKOFF = 0.1
 _NOT_FOUND, _UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 404, 401, 429, 500
 _GATEWAY = {502, 504}
 """Said by somebody between us and Conductor, who lost sight of the request."""
-_NOTHING_SENT = (
-    urllib3.exceptions.NewConnectionError,
-    urllib3.exceptions.ConnectTimeoutError,
-    urllib3.exceptions.NameResolutionError,
-)
+MAX_REPLY = 64 * 1024 * 1024
+"""No reply that we ask for comes near it; whoever sends more is not Conductor."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    data: bytes
 
 
 class Http:
@@ -33,10 +43,11 @@ class Http:
         self._auth = auth
         self._token: str | None = None
         self._token_lock = threading.Lock()
-        self._pool = urllib3.PoolManager(num_pools=2, maxsize=connections, retries=False)
+        self._origin, self._base = _address(self.url)
+        self._pool = wire.Pool(None, timeout, connections)
 
     def close(self) -> None:
-        self._pool.clear()
+        self._pool.close()
 
     def read(self, path: str, *, query: Mapping[str, str] | None = None) -> Any:
         """A request without effect: tried a few times, with jitter, where trying again may help."""
@@ -84,20 +95,38 @@ class Http:
 
     def _send(
         self, method: str, target: str, data: bytes | None, token: str | None, writes: bool, timeout: float | None
-    ) -> urllib3.BaseHTTPResponse:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if token is not None:
-            headers["X-Authorization"] = token
-        limit = urllib3.Timeout(total=self._timeout if timeout is None else timeout)
+    ) -> _Reply:
         try:
-            return self._pool.request(method, self.url + target, body=data, headers=headers, timeout=limit)
-        except urllib3.exceptions.HTTPError as error:
+            return self._exchange(self._text(method, target, data, token), self._timeout if timeout is None else timeout)
+        except wire.Broken as error:
             path = target.partition("?")[0]
-            if writes and not _never_left(error):
+            if writes and error.stage is not wire.Stage.CONNECTING:
                 raise ConductorUnknown(
-                    f"Conductor broke off {method} {path} ({_kind(error)}): whether it acted is unknown"
+                    f"Conductor broke off {method} {path} ({error.why}): whether it acted is unknown"
                 ) from error
-            raise ConductorUnavailable(f"Conductor at {self.url} does not answer {method} {path}: {_kind(error)}") from error
+            raise ConductorUnavailable(f"Conductor at {self.url} does not answer {method} {path}: {error.why}") from error
+
+    def _exchange(self, text: bytes, timeout: float) -> _Reply:
+        deadline = wire.Deadline(timeout)
+        connection = self._pool.take(self._origin, deadline)
+        try:
+            connection.send(text, deadline)
+            head = connection.head(deadline)
+            return _Reply(head.status, _whole(connection.body(head, deadline)))
+        except BaseException:
+            connection.reusable = False
+            raise
+        finally:
+            self._pool.give(connection)
+
+    def _text(self, method: str, target: str, data: bytes | None, token: str | None) -> bytes:
+        login = f"X-Authorization: {token}\r\n" if token is not None else ""
+        body = data or b""
+        length = f"Content-Length: {len(body)}\r\n" if method != "GET" else ""
+        return (
+            f"{method} {self._base}{target} HTTP/1.1\r\nHost: {self._origin.authority}\r\nUser-Agent: perago\r\n"
+            f"Accept: application/json\r\nContent-Type: application/json\r\n{login}{length}\r\n"
+        ).encode() + body
 
     def _current_token(self) -> str | None:
         return self._token or (self._new_token(instead_of=None) if self._auth else None)
@@ -128,20 +157,21 @@ class Http:
         return str(answer["token"])  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _never_left(error: urllib3.exceptions.HTTPError) -> bool:
-    return isinstance(error, _NOTHING_SENT) or isinstance(getattr(error, "reason", None), _NOTHING_SENT)
+def _whole(body: Iterable[memoryview]) -> bytes:
+    data = bytearray()
+    for part in body:
+        data += part
+        if len(data) > MAX_REPLY:
+            raise wire.Broken(wire.Stage.SENT, f"a reply of more than {MAX_REPLY >> 20} MiB")
+    return bytes(data)
 
 
-def _kind(error: urllib3.exceptions.HTTPError) -> str:
-    """The innermost cause in the system's words, or else by its type: the transport's own texts repeat addresses."""
-    cause: BaseException = error
-    while (inner := cause.__cause__ or next((one for one in cause.args if isinstance(one, BaseException)), None)) is not None:
-        cause = inner
-    if isinstance(cause, TimeoutError):
-        return "timed out"
-    if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror
-    return type(cause).__name__
+def _address(url: str) -> tuple[wire.Origin, str]:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise RuntimeConfigError("CONDUCTOR_SERVER_URL must look like http://host:port/api")
+    origin = wire.Origin(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    return origin, parts.path.rstrip("/")
 
 
 def _refusal(method: str, path: str, status: int, data: bytes, *, writes: bool) -> ConductorError:

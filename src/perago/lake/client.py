@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
+from perago import wire
 from perago.errors import LakeCorrupt, LakeForbidden, LakeRejected, RuntimeConfigError
-from perago.lake import decode, http, labels, names, presigned, transfer, translate, wire
+from perago.lake import decode, http, labels, names, presigned, transfer, translate
 from perago.lake.http import Request, RequestRecord, Timeouts
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
 from perago.lake.translate import Refusal

@@ -15,8 +15,9 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from perago import wire
 from perago.errors import LakeCorrupt, RuntimeConfigError
-from perago.lake import translate, wire
+from perago.lake import translate
 from perago.lake.translate import Refusal
 
 TRIES = 4

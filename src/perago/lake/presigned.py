@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from perago import wire
 from perago.errors import LakeCorrupt, RuntimeConfigError
-from perago.lake import http, transfer, translate, wire
+from perago.lake import http, transfer, translate
 from perago.lake.translate import Refusal
 
 UPLOAD_FROM = 16 * 1024 * 1024

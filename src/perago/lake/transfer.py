@@ -8,8 +8,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from perago import wire
 from perago.errors import LakeCorrupt, WorkspaceError
-from perago.lake import hashing, parts, wire
+from perago.lake import hashing, parts
 from perago.model import ObjectInfo
 
 SMALL = 64 * 1024

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
 
+from perago import wire
 from perago.errors import (
     LakeConflict,
     LakeError,
@@ -15,7 +16,6 @@ from perago.errors import (
     LakeUnavailable,
     LakeUnknown,
 )
-from perago.lake import wire
 
 _SAID = 300
 """How many characters of lakeFS's own words a message may hold."""

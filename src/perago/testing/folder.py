@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from perago import wire
 from perago.errors import WorkspaceError
-from perago.lake import labels, port, transfer, wire
+from perago.lake import labels, port, transfer
 from perago.model import BranchName, ObjectInfo, ObjectPath, Repository
 from perago.testing import lake, trees
 from perago.workspace import sync, tree

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from perago import wire
 from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
-from perago.lake import labels, names, transfer, wire
+from perago.lake import labels, names, transfer
 from perago.lake.decode import DEFAULT_CONTENT_TYPE
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository

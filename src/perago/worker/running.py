@@ -30,6 +30,8 @@ from perago.worker.process import Death
 WATCH_SECONDS = 5.0
 """Between two looks at whether the attempt is still wanted: this late a body learns of it."""
 AGAIN_SECONDS = 1.0
+YOUNG_SECONDS = 0.2
+"""For so long after its poll an attempt that publishes nothing counts as wanted without another look."""
 REQUEST_SECONDS = 2.0
 """What an extension or a fence takes at worst on a server that is well."""
 
@@ -65,6 +67,7 @@ class Running:
         self.death: Death | None = None
         """How its executor died in it."""
         self.tell: Callable[[messages.ToExecutor], None] = _nobody
+        self._polled_at = polled_at
         self._desk = desk
         self._listener = listener
         self._turn = asyncio.Lock()
@@ -202,6 +205,7 @@ class Running:
             deadline=0.0,
             clock=lambda: time.monotonic() - min(until(), self.lease.deadline),
             request_timeout=max(REQUEST_SECONDS, self.facts.completion_seconds),
+            unread=not self.facts.needs_lake and time.monotonic() - self._polled_at < YOUNG_SECONDS,
         )
 
 

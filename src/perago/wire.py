@@ -2,7 +2,7 @@
 
 Written for the one thing a general client spends most of its time on besides: small objects. A GET of 10 KB costs a fifth of
 `http.client`'s processor time and a tenth of urllib3's, and a server that drips a byte a second meets a deadline, not a timeout
-per read. No redirects, no proxies, no retries, no cookies.
+per read. Spoken by the clients of lakeFS and of Conductor. No redirects, no proxies, no retries, no cookies.
 """
 
 import math
@@ -37,6 +37,7 @@ class Broken(Exception):
     def __init__(self, stage: Stage, why: str) -> None:
         super().__init__(f"{why} while {stage.value}")
         self.stage = stage
+        self.why = why
 
 
 class Deadline:
