@@ -10,13 +10,12 @@ the target branch does not show what was accepted, directly on its input, once b
 
 import argparse
 import json
-import os
 import secrets
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from typing import Any
 import _lakefs
 
 from perago.conductor.port import Polled
-from perago.dev.stack import Endpoints, Stack
 from perago.errors import TaskStatus
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
@@ -208,16 +206,6 @@ def missed(tallies: Iterable[Tally]) -> list[str]:
     ]
 
 
-@contextmanager
-def server() -> Generator[Endpoints]:
-    """One of our own, or the one that PERAGO_TEST_STACK names."""
-    if reused := os.environ.get("PERAGO_TEST_STACK"):
-        yield Endpoints.from_json(Path(reused).read_text())
-        return
-    with Stack() as stack:
-        yield stack.endpoints
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds instead of {ROUNDS}")
@@ -225,7 +213,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was counted")
     arguments = parser.parse_args()
     rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
-    with server() as endpoints:
+    with _lakefs.alone() as endpoints:
         store, name = _lakefs.Store(endpoints), f"bench-fence-{secrets.token_hex(4)}"
         store.create_repository(name)
         keys = (endpoints.access_key_id, endpoints.secret_access_key)
