@@ -6,7 +6,6 @@ for small files travel in batches.
 
 import errno
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from perago import events
 from perago.errors import WorkspaceError
-from perago.lake import port
+from perago.lake import port, transfer
 from perago.model import CommitId, FilePath, ObjectInfo, ObjectPath, Repository
 from perago.workspace import cache, copying, crew, drawer, listings, names, options, probes, progress, sync, tree
 
@@ -23,7 +22,6 @@ INLINE = 1 << 20
 """Cached files up to here are copied by the listing thread itself: for small files threads only fight over the interpreter."""
 AHEAD = 3 * port.PAGE // crew.BATCH
 """Batches listed but not fetched yet; bounds memory however large the workspace is."""
-_MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,6 @@ class Downloaded:
     manifest: sync.Manifest
     not_cached_yet: Sequence[FilePath]
     """Large files, whose copies for the cache nobody has to wait for: see `filling`."""
-
-
-def is_md5(checksum: str) -> bool:
-    return _MD5.fullmatch(checksum) is not None
 
 
 def download(
@@ -106,7 +100,7 @@ class _Download:
         path = names.to_local(self._source.prefix, info)
         if path is None:
             return None
-        md5 = info.checksum if is_md5(info.checksum) else self._remembered(path, info)
+        md5 = info.checksum if transfer.is_md5(info.checksum) else self._remembered(path, info)
         content_type, metadata = sys.intern(info.content_type), info.metadata or sync.NO_METADATA
         return listings.Known(path, info.size, md5, info.checksum, content_type, metadata, info.presigned_url)
 

@@ -15,7 +15,7 @@ from perago import events
 from perago.errors import LakeCorrupt, LakeUnavailable, LakeUnknown
 from perago.lake import port, transfer
 from perago.model import BranchName, FilePath, ObjectInfo, Repository
-from perago.workspace import cache, crew, download, drawer, names, options, progress, sync, tree
+from perago.workspace import cache, crew, drawer, names, options, progress, sync, tree
 
 R = TypeVar("R")
 
@@ -91,7 +91,7 @@ class _Staging:
             lambda: self._lake.write(target.repository, target.branch, name, path, content_type=content_type, metadata=metadata)
         )
         tree.require_unchanged(self._work, upload.path, upload.stat)
-        if download.is_md5(info.checksum):
+        if transfer.is_md5(info.checksum):
             self._cache.insert(str(path), info.checksum, upload.size, is_right=lambda copy: self._is_right(copy, upload, info))
         self.meter.add(1, upload.size)
 
