@@ -1,9 +1,21 @@
 """Spark tasks run on plain files: `run_task` and `perago run`, without lakeFS."""
 
+from collections.abc import Iterator
+
+import pytest
 from pydantic import BaseModel
 
 from perago import SparkWorkspace, WorkspaceSpec, require_glob, task
-from perago.testing import run_task
+from perago.spark.driver import Driver
+from perago.testing import environment, run_task
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drivers_of_their_own(driver: Driver) -> Iterator[None]:
+    """A process has one driver: that of the other tests rests, and these leave none that would serve them."""
+    driver.close()
+    yield
+    environment._spark().close()
 
 
 class Params(BaseModel):
