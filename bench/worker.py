@@ -35,6 +35,8 @@ HERE = Path(__file__).parent
 PATIENCE = 60.0
 SETTLING = 8.0
 PEERS = ("perago", "sdk", "bare")
+MODULES = {"perago": ["_worker_task"], "perago-two": ["_worker_task", "_worker_workspace"]}
+"""Against others it serves one task type, as they do."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,9 @@ class Peer:
 
 
 def command(name: str, slots: int, task_type: str, url: str) -> list[str]:
-    if name == "perago":
+    if name in MODULES:
         main = "from perago.cli.main import main; main()"
-        return [sys.executable, "-c", main, "start", "_worker_task", "_worker_workspace", "-j", str(slots), "--register"]
+        return [sys.executable, "-c", main, "start", *MODULES[name], "-j", str(slots), "--register"]
     return [sys.executable, str(HERE / "_worker_peers.py"), name, url, task_type, str(slots)]
 
 
@@ -290,7 +292,7 @@ def measure(stack: Endpoints, size: Size) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="perago-bench-") as name:
         folder = Path(name)
         found: dict[str, Any] = {f"j{slots}": race(server, stack, folder, slots, size) for slots in (1, 4)}
-        with running(lambda: started(server, stack, "perago", 4, folder)) as peer:
+        with running(lambda: started(server, stack, "perago-two", 4, folder)) as peer:
             found["idle"] = idle(peer, 2.0 if size is QUICK else 20.0)
             found["transaction"] = transaction(server, stack, peer, size.singles)
         found["recovery_seconds"] = recovery(server, stack, folder, 1 if size is QUICK else 5)

@@ -39,7 +39,8 @@ def upstream() -> Iterator[str]:
     server.server_close()
 
 
-def test_everything_passes_but_the_one_report(upstream: str) -> None:
+@pytest.mark.parametrize("path", ["/tasks", "/tasks/update-v2"])
+def test_everything_passes_but_the_one_report(upstream: str, path: str) -> None:
     toll = Toll(upstream, lambda update: update["status"] == "COMPLETED")
     pool = urllib3.PoolManager(retries=False, timeout=10)
     ended: list[type[BaseException]] = []
@@ -50,7 +51,7 @@ def test_everything_passes_but_the_one_report(upstream: str) -> None:
 
     def report() -> None:
         try:
-            post("/tasks", "COMPLETED")
+            post(path, "COMPLETED")
         except urllib3.exceptions.HTTPError as error:
             ended.append(type(error))
 

@@ -112,6 +112,7 @@ def test_a_write_goes_out_once_and_a_cut_one_is_unknown(scripted: Scripted, clie
 
 WRITES: dict[str, Callable[[ConductorClient], object]] = {
     "report": lambda client: client.report(ATTEMPT, DONE, timeout=2),
+    "report and poll": lambda client: client.report_and_poll(ATTEMPT, DONE, WorkerId("n"), timeout=2),
     "poll": lambda client: client.poll(TaskType("x"), WorkerId("n"), wait_seconds=0),
     "extend": lambda client: client.extend_lease(ATTEMPT),
     "hand back": lambda client: client.hand_back(ATTEMPT),

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from perago.conductor import completion
-from perago.conductor.port import Snapshot
-from perago.errors import ConductorRejected, ConductorUnavailable, ConductorUnknown, TaskStatus
+from perago.conductor.port import Polled, Snapshot
+from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown, TaskStatus
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId
 from perago.testing.conductor import FakeConductor, Step
 
 TYPE = TaskType("t")
+NEXT = WorkerId("w0001-n2")
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3}})
 
 
@@ -54,6 +55,23 @@ class Faulty(FakeConductor):
         super().report(attempt, outcome, timeout=timeout)
         self._fault("reply")
 
+    def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
+        self._fault("combined")
+        found = super().report_and_poll(attempt, outcome, worker_id, timeout=timeout)
+        self._fault("combined reply")
+        return found
+
+
+@dataclass
+class Waiting:
+    """Somebody who waits for the next task, and what was said to them."""
+
+    told: list[Polled | ConductorError | None] = field(default_factory=list)
+
+    @property
+    def poll(self) -> completion.NextPoll:
+        return completion.NextPoll(NEXT, lambda found, _asked_at: self.told.append(found))
+
 
 def fail(error: Exception) -> Callable[[], None]:
     def do() -> None:
@@ -69,9 +87,13 @@ def polled(server: FakeConductor) -> Attempt:
     return task.attempt
 
 
-def deliver(server: FakeConductor, attempt: Attempt, outcome: Outcome = DONE, deadline: float = 30.0) -> completion.Delivery:
-    clock = Clock()
-    return completion.deliver(server, attempt, outcome, deadline=deadline, request_timeout=5, clock=clock, sleep=clock.sleep)
+def deliver(
+    server: FakeConductor, attempt: Attempt, outcome: Outcome = DONE, deadline: float = 30.0, waiting: Waiting | None = None
+) -> completion.Delivery:
+    clock, along = Clock(), None if waiting is None else waiting.poll
+    return completion.deliver(
+        server, attempt, outcome, deadline=deadline, request_timeout=5, next_poll=along, clock=clock, sleep=clock.sleep
+    )
 
 
 def test_unread_spares_the_first_read_and_no_other() -> None:
@@ -173,3 +195,48 @@ def test_an_optional_task_that_failed_counts_as_taken() -> None:
     row = server.tasks[attempt.task_id]
     object.__setattr__(row, "status", "COMPLETED_WITH_ERRORS")
     assert deliver(server, attempt, failed) == completion.Accepted(sent=0)
+
+
+def test_the_first_report_takes_the_next_poll_along() -> None:
+    server, waiting = Faulty(), Waiting()
+    attempt = polled(server)
+    server.start([Step(TYPE, "next")])
+    assert deliver(server, attempt, waiting=waiting) == completion.Accepted(sent=1)
+    (found,) = waiting.told
+    assert isinstance(found, Polled)
+    assert (found.attempt.reference_name, found.attempt.worker_id) == ("next", NEXT)
+
+
+def test_a_lost_reply_to_both_is_told_and_the_result_counts_by_the_name_it_was_sent_under() -> None:
+    lost, waiting = ConductorUnknown("broke off"), Waiting()
+    server = Faulty()
+    server.faults["combined reply"] = [fail(lost)]
+    attempt = polled(server)
+    assert deliver(server, attempt, waiting=waiting) == completion.Accepted(sent=1)
+    assert server.tasks[attempt.task_id].worker_id == NEXT
+    assert waiting.told == [lost]
+
+
+@pytest.mark.parametrize("error", [ConductorUnknown("cut"), ConductorUnavailable("503"), ConductorNotFound("no such address")])
+def test_the_second_report_goes_alone(error: ConductorError) -> None:
+    """A server that does not know the combined request answers as one that does not know the task."""
+    server, waiting = Faulty(combined=[fail(error), fail(AssertionError("once"))]), Waiting()
+    assert deliver(server, polled(server), waiting=waiting) == completion.Accepted(sent=2)
+    assert waiting.told == [error]
+
+
+def test_nobody_waits_for_a_task_until_conductor_can_be_read_again() -> None:
+    server, waiting = Faulty(task=[fail(ConductorUnavailable("down"))]), Waiting()
+    attempt = polled(server)
+    server.start([Step(TYPE, "next")])
+    assert deliver(server, attempt, waiting=waiting) == completion.Accepted(sent=1)
+    assert waiting.told == [None]
+    assert [row.status for row in server.tasks.values()] == ["COMPLETED", "SCHEDULED"]
+
+
+def test_an_attempt_that_is_not_wanted_any_more_polls_for_nothing() -> None:
+    server, waiting = Faulty(), Waiting()
+    attempt = polled(server)
+    server.expire(attempt.task_id)
+    assert isinstance(deliver(server, attempt, waiting=waiting), completion.Superseded)
+    assert waiting.told == []

@@ -82,6 +82,53 @@ def test_a_completion_is_taken_and_read_back_as_it_was_sent(arranged: Arranged) 
     assert seen.workflow_status == "COMPLETED"
 
 
+def test_a_report_brings_the_next_task_and_leaves_its_poll_on_the_one_that_ended(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    ended, follows = arranged.start(task_type), arranged.start(task_type)
+    attempt, name = take(arranged.conductor, task_type).attempt, nonce()
+    found = arranged.conductor.report_and_poll(attempt, DONE, name, timeout=10)
+    assert found is not None
+    assert {attempt.workflow_id, found.attempt.workflow_id} == {ended, follows}
+    assert found.attempt.worker_id == name
+    assert found.input == {"params": {"n": 0}}
+    assert completion.is_current(found.attempt, arranged.conductor.task(found.attempt.task_id))
+    seen = arranged.conductor.snapshot(attempt.workflow_id, attempt.task_id)
+    assert (seen.worker_id, seen.output, seen.workflow_status) == (name, DONE.output, "COMPLETED")
+    assert completion.judge(replace(attempt, worker_id=name), DONE, seen) is True
+
+
+def test_a_report_that_brings_nothing_is_taken_all_the_same(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    workflow_id = arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    assert arranged.conductor.report_and_poll(attempt, DONE, nonce(), timeout=10) is None
+    assert arranged.conductor.snapshot(workflow_id, attempt.task_id).workflow_status == "COMPLETED"
+
+
+def test_a_report_that_is_ignored_brings_the_next_task_and_leaves_no_trace(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.conductor.report(attempt, DONE, timeout=10)
+    follows, name = arranged.start(task_type), nonce()
+    other = Outcome(TaskStatus.COMPLETED, {"result": "another"})
+    found = arranged.conductor.report_and_poll(attempt, other, name, timeout=10)
+    assert found is not None
+    assert (found.attempt.workflow_id, found.attempt.worker_id) == (follows, name)
+    seen = arranged.conductor.task(attempt.task_id)
+    assert (seen.worker_id, seen.output) == (attempt.worker_id, DONE.output)
+
+
+def test_a_report_for_a_task_that_is_gone_brings_nothing(arranged: Arranged) -> None:
+    task_type = arranged.task_type()
+    arranged.start(task_type)
+    attempt = take(arranged.conductor, task_type).attempt
+    arranged.start(task_type)
+    with pytest.raises(ConductorNotFound):
+        arranged.conductor.report_and_poll(replace(attempt, task_id=TaskId("no-such-task")), DONE, nonce(), timeout=10)
+    assert take(arranged.conductor, task_type).attempt.poll_count == 1
+
+
 def test_a_failure_carries_its_reason_its_log_and_no_output_and_a_retry_is_a_new_task(arranged: Arranged) -> None:
     task_type = arranged.task_type()
     arranged.start(task_type)

@@ -24,7 +24,7 @@ from perago.dev.stack import Endpoints
 from perago.model import Commit, CommitId, WorkflowId
 
 TASK_READ = r"GET /api/tasks/[0-9a-f-]{36}$"
-TASK_UPDATE = r"POST /api/tasks$"
+TASK_UPDATE = r"POST /api/tasks(/update-v2)?$"
 REPOSITORY = r"/api/v1/repositories/[^/]+"
 MERGE = rf"\w+ {REPOSITORY}/refs/perago-staging[^/]*/merge/"
 COMMIT = rf"POST {REPOSITORY}/branches/perago-staging[^/]*/commits"

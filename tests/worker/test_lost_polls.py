@@ -18,6 +18,7 @@ from perago.worker.desk import Desk
 
 TYPE = TaskType("type")
 POLL = "GET /api/tasks/poll/"
+REPORT_AND_POLL = "POST /api/tasks/update-v2"
 
 
 class Indexed(FakeConductor):
@@ -146,3 +147,21 @@ def test_on_a_real_server_it_runs_within_seconds_and_not_after_its_timeout(rig: 
         assert swallowed.done
         (task,) = rig.tasks(workflow)
         assert task["retryCount"] == 0
+
+
+def test_a_task_that_was_lost_with_the_reply_to_a_report_is_found_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with FaultProxy(rig.stack.conductor_url) as proxy:
+        worker = rig.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url, E2E_RESPONSE="300", E2E_RETRIES="0")
+        swallowed, gate = Swallowed(), rig.gate()
+        proxy.on(REPORT_AND_POLL, swallowed, times=10**9)
+        first = rig.plain(gate=str(gate))
+        gate.reached()
+        waiting = [rig.plain() for _ in range(3)]
+        gate.open()
+        worker.until("a task whose poll was cut off is handed back", within=30)
+        assert [rig.ended(workflow, within=30) for workflow in (first, *waiting)] == ["COMPLETED"] * 4
+        assert swallowed.done
+        assert {rig.tasks(workflow)[-1]["retryCount"] for workflow in waiting} == {0}
+        eventually(lambda: len(worker.said("attempt")) == 4)
+        assert {line["delivery"] for line in worker.said("attempt")} == {"accepted"}

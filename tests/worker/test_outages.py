@@ -2,6 +2,7 @@
 
 import pytest
 from tests.faults.proxy import Fault, FaultProxy, answer, cut, drop_reply
+from tests.worker.matrix import TASK_UPDATE
 from tests.worker.rig import GROW, PLAIN, Rig, eventually
 
 ALWAYS = 10**9
@@ -42,10 +43,10 @@ def test_a_result_that_meets_an_outage_is_delivered_after_it(rig: Rig) -> None:
 def test_a_completion_whose_reply_is_lost_is_not_sent_twice(rig: Rig) -> None:
     with FaultProxy(rig.stack.conductor_url) as proxy:
         worker = rig.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url)
-        proxy.on(r"POST /api/tasks$", drop_reply())
+        proxy.on(TASK_UPDATE, drop_reply())
         assert rig.ended(rig.plain()) == "COMPLETED"
         assert worker.until("attempt")["delivery"] == "accepted"
-        assert len(proxy.requests(r"POST /api/tasks$")) == 1
+        assert len(proxy.requests(TASK_UPDATE)) == 1
 
 
 def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(rig: Rig) -> None:

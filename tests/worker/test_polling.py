@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from perago.conductor.port import Polled
-from perago.errors import ConductorUnavailable
+from perago.errors import ConductorUnavailable, ConductorUnknown
 from perago.model import TaskType, WorkerId
 from perago.testing.conductor import FakeConductor, Step
 from perago.worker import polling
@@ -58,9 +58,17 @@ def test_a_held_queue_is_not_asked() -> None:
 
 def test_polls_wait_long_where_every_queue_can_have_a_slot_and_not_at_all_beside_work() -> None:
     idle, busy = Queue(A, was_empty=True), Queue(B, was_empty=False)
-    assert polling.patience([idle, busy], 2) == polling.LONG_SECONDS
-    assert polling.patience([idle, Queue(C)], 1) == polling.SHORT_SECONDS
-    assert polling.patience([idle, busy], 1) == 0.0
+    assert polling.patience([idle, busy], idle, 2) == polling.LONG_SECONDS
+    assert polling.patience([idle, Queue(C)], idle, 1) == polling.SHORT_SECONDS
+    assert polling.patience([idle, busy], idle, 1) == 0.0
+
+
+def test_no_slot_waits_for_a_queue_while_another_gives_at_once() -> None:
+    idle, full = Queue(A, was_empty=True), Queue(B, was_empty=False, has_more=True)
+    assert polling.patience([idle, full], idle, 4) == 0.0
+    assert polling.patience([idle, full], full, 4) == polling.LONG_SECONDS
+    full.is_held = True
+    assert polling.patience([idle, full], idle, 4) == polling.LONG_SECONDS
 
 
 def test_an_idle_worker_asks_once_a_second_per_type_however_many_slots_it_has() -> None:
@@ -125,6 +133,98 @@ def test_an_outage_slows_the_polls_down() -> None:
 
     asyncio.run(main())
     assert len(server.asked) < 30
+
+
+def test_a_poll_goes_along_with_a_report_of_its_type_while_the_queue_gives_at_once() -> None:
+    server = Counting()
+    server.start([Step(A, "it")])
+
+    async def main() -> None:
+        poller = made(server, [A, B], 1)
+        assert poller.along("s1", A) is None, "nothing is known of the queue yet"
+        poller.queues[1].asked_at = time.monotonic()
+        assert await poller.next("s1", lambda: True) is not None
+        assert poller.along("s1", B) is None, "it is the turn of A"
+        assert poller.along("s1", A) is not None
+        assert poller.along("s2", A) is None, "one slot, one poll"
+
+    asyncio.run(main())
+
+
+def test_a_poll_goes_alone_where_the_task_had_to_be_waited_for() -> None:
+    server = Counting()
+
+    async def main() -> None:
+        poller = made(server, [A], 1)
+        asking = asyncio.create_task(poller.next("s1", lambda: True))
+        await asyncio.sleep(2 * polling.AT_ONCE_SECONDS)
+        server.start([Step(A, "it")])
+        assert await asking is not None
+        assert poller.along("s1", A) is None
+
+    asyncio.run(main())
+
+
+def gone_along(answer: Polled | Exception | None) -> tuple[object, list[WorkerId]]:
+    """What a slot gets of a poll that went along with a report, and which polls count as lost."""
+    server, lost = Counting(), list[WorkerId]()
+
+    async def main() -> object:
+        poller = made(server, [A], 1)
+        poller.lost = lambda _type, worker_id: lost.append(worker_id)
+        poller.queues[0].has_more = True
+        along = poller.along("s1", A)
+        assert along is not None
+        if isinstance(answer, Exception):
+            along.answer.set_exception(answer)
+        else:
+            along.answer.set_result((answer, 7.0))
+        found = await poller.next("s1", lambda: False, along)
+        assert poller.queues[0].asking == 0
+        assert not poller.queues[0].has_more
+        assert lost in ([], [along.worker_id])
+        return found
+
+    found = asyncio.run(main())
+    assert server.asked == []
+    return found, lost
+
+
+def one(server: FakeConductor) -> Polled:
+    server.start([Step(A, "it")])
+    found = server.poll(A, WorkerId("n"), wait_seconds=0)
+    assert found is not None
+    return found
+
+
+def test_a_slot_gets_what_came_with_the_report() -> None:
+    task = one(FakeConductor())
+    assert gone_along(task) == ((task, 7.0), [])
+    assert gone_along(None) == (None, [])
+
+
+def test_a_poll_that_was_cut_off_with_its_report_is_looked_for() -> None:
+    found, lost = gone_along(ConductorUnknown("cut"))
+    assert (found, len(lost)) == (None, 1)
+    assert gone_along(ConductorUnavailable("503")) == (None, [])
+
+
+def test_what_came_with_the_last_report_of_a_worker_that_stops_is_handed_back() -> None:
+    server = FakeConductor()
+    task = one(server)
+
+    async def main() -> None:
+        poller = made(server, [A], 1)
+        poller.queues[0].has_more = True
+        along = poller.along("s1", A)
+        assert along is not None
+        along.answer.set_result((task, 7.0))
+        poller.stop()
+        assert await poller.next("s1", lambda: True, along) is None
+        assert poller.along("s1", A) is None
+
+    asyncio.run(main())
+    assert server.tasks[task.attempt.task_id].status == "SCHEDULED"
 
 
 def test_pauses_grow_and_are_bounded() -> None:

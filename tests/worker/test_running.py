@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +20,7 @@ from perago.worker import logs, messages
 from perago.worker.broker import Broker
 from perago.worker.desk import Desk
 from perago.worker.metrics import Metrics
-from perago.worker.polling import Polling, Queue
+from perago.worker.polling import Along, Polling, Queue
 from perago.worker.running import YOUNG_SECONDS, Running
 from perago.worker.slot import Slot
 
@@ -36,12 +37,25 @@ class Listener:
 class Noting(FakeConductor):
     def __init__(self) -> None:
         super().__init__()
-        self.extended = 0
+        self.extended = self.polls = 0
+        self.emptied = threading.Event()
+        """Once a poll has found nothing."""
         self.refuse_hand_back = False
 
     def extend_lease(self, attempt: Attempt) -> None:
         self.extended += 1
         super().extend_lease(attempt)
+
+    def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
+        self.polls += 1
+        found = super().poll(task_type, worker_id, wait_seconds=wait_seconds)
+        if found is None:
+            self.emptied.set()
+        return found
+
+    def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
+        self.polls -= 1
+        return super().report_and_poll(attempt, outcome, worker_id, timeout=timeout)
 
     def hand_back(self, attempt: Attempt) -> None:
         if self.refuse_hand_back:
@@ -134,9 +148,11 @@ def serve(server: FakeConductor, folder: Path, slot: Puppet) -> Broker:
         polling = Polling(desk, [Queue(TYPE)], 1, failed=broker.conductor_failed, answered=broker.conductor_answered)
 
         class Once(Polling):
-            async def next(self, name: str, can_run: Callable[[], bool]) -> tuple[Polled, float] | None:
+            async def next(
+                self, name: str, can_run: Callable[[], bool], along: Along | None = None
+            ) -> tuple[Polled, float] | None:
                 del can_run
-                return await polling.next(name, lambda: True)
+                return await polling.next(name, lambda: along is None, along)
 
         once = Once(desk, polling.queues, 1, failed=polling.failed, answered=polling.answered)
         await broker.serve(cast("Slot", slot), once)
@@ -176,6 +192,27 @@ def test_a_task_that_cannot_be_handed_back_waits_for_the_next_executor(tmp_path:
     serve(server, tmp_path, slot)
     (task,) = server.tasks.values()
     assert (task.status, slot.ran) == ("COMPLETED", 1)
+
+
+def test_a_full_queue_is_emptied_by_one_poll_and_the_reports(tmp_path: Path) -> None:
+    server = Noting()
+    for _ in range(5):
+        server.start([Step(TYPE, "it")])
+
+    async def work(desk: Desk) -> None:
+        log, file = logs.Journal(tmp_path, 10**6, 60, logs.Console(io.StringIO())).logger("w0001")
+        broker, slot = Broker(desk, {TYPE: FACTS}, Metrics(), log, lambda _running: None), Puppet(can_run=True)
+        polling = Polling(desk, [Queue(TYPE)], 1, failed=broker.conductor_failed, answered=broker.conductor_answered)
+        serving = asyncio.create_task(broker.serve(cast("Slot", slot), polling))
+        await asyncio.to_thread(server.emptied.wait, 30)
+        polling.stop()
+        await serving
+        await broker.settle()
+        file.close()
+        assert [line["delivery"] for line in broker.recent] == ["accepted"] * 5
+
+    on_desk(server, work)
+    assert server.polls <= 2, "the first, and one after the last report had found nothing"
 
 
 @pytest.mark.parametrize("text", ["half of a pair \ud800"])

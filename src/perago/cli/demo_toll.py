@@ -10,6 +10,7 @@ from typing import Any
 import urllib3
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=90.0)
+_REPORTS = ("/tasks", "/tasks/update-v2")
 _KEPT = ("Content-Type", "Authorization", "X-Authorization", "Accept")
 
 
@@ -38,7 +39,7 @@ class Toll:
         self._pool.clear()
 
     def passes(self, method: str, path: str, body: bytes) -> bool:
-        if method != "POST" or not path.endswith("/tasks") or self.caught.is_set() or not self._stops(json.loads(body)):
+        if method != "POST" or not path.endswith(_REPORTS) or self.caught.is_set() or not self._stops(json.loads(body)):
             return True
         self.caught.set()
         self.released.wait()

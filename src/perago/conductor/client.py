@@ -58,11 +58,7 @@ class ConductorClient:
         wait = min(max(wait_seconds, 0.0), LONGEST_POLL)
         query = {"count": "1", "timeout": str(int(wait * 1000)), "workerid": worker_id}
         tasks = self._http.write("GET", f"/tasks/poll/batch/{wire.segment(task_type)}", query=query, timeout=wait + POLL_SLACK)
-        try:
-            return wire.polled(wire.an_object(tasks[0])) if tasks else None
-        except (ConductorRejected, KeyError, TypeError) as error:
-            # It may have been a task before somebody on the way spoilt it.
-            raise ConductorUnknown(f"Conductor's answer to a poll for {task_type} cannot be read") from error
+        return _handed_out(task_type, tasks)
 
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot:
         """The task first: a workflow that ends between the two reads is then seen as ended."""
@@ -78,6 +74,11 @@ class ConductorClient:
 
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
         self._http.write("POST", "/tasks", body=wire.report(attempt, outcome, now=time.time()), timeout=timeout)
+
+    def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
+        body = wire.report(attempt, outcome, now=time.time()) | {"workerId": worker_id}
+        task = self._http.write("POST", "/tasks/update-v2", body=body, timeout=timeout)
+        return _handed_out(attempt.task_type, [task] if task else [])
 
     def hand_back(self, attempt: Attempt) -> None:
         self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"callbackAfterSeconds": 0})
@@ -109,3 +110,11 @@ class ConductorClient:
 
     def _object(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         return wire.an_object(self._http.read(path, query=query))
+
+
+def _handed_out(task_type: TaskType, tasks: Any) -> Polled | None:
+    try:
+        return wire.polled(wire.an_object(tasks[0])) if tasks else None
+    except (ConductorRejected, KeyError, TypeError) as error:
+        # It may have been a task before somebody on the way spoilt it.
+        raise ConductorUnknown(f"Conductor's answer to a poll for {task_type} cannot be read") from error

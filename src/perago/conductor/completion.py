@@ -6,12 +6,12 @@ that overlaps a completion erases it.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from perago.conductor import port
-from perago.errors import ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
-from perago.model import Attempt, Outcome
+from perago.errors import ConductorError, ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
+from perago.model import Attempt, Outcome, WorkerId
 
 SHORTEST_REQUEST = 0.2
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -46,6 +46,14 @@ class Unknown:
 
 
 Delivery = Accepted | Superseded | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class NextPoll:
+    """For the next task of the same type, taken along by the first report. Answered once at most, with when it was asked."""
+
+    worker_id: WorkerId
+    answer: Callable[[port.Polled | ConductorError | None, float], None]
 
 
 def same_execution(attempt: Attempt, seen: port.Snapshot) -> bool:
@@ -85,6 +93,7 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     deadline: float,
     request_timeout: float,
     unread: bool = False,
+    next_poll: NextPoll | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Delivery:
@@ -92,33 +101,43 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
 
     After a rerun Conductor takes the result of the execution before for that of the new one, whose publication may already have
     replaced it: hence the read before the first report. `unread` spares it, for an attempt that was handed out a moment ago and
-    publishes nothing. `ConductorRejected` passes through: Conductor will never take this result as it is.
+    publishes nothing. The first report takes `next_poll` along. `ConductorRejected` passes through: Conductor will never take
+    this result as it is.
     """
     sent, trouble = 0, "the lease ended first"
     while deadline - clock() > SHORTEST_REQUEST:
         try:
             spared = unread and not sent
-            verdict = False if spared else judge(attempt, outcome, _read(conductor, attempt, with_workflow=sent > 1))
+            seen = None if spared else _read(conductor, attempt, with_workflow=sent > 1)
         except ConductorNotFound:
             return Superseded("Conductor no longer has the task")
         except (ConductorUnavailable, ConductorUnknown) as error:
             trouble = str(error)
+            next_poll = _let_go(next_poll, sent)
         else:
-            if verdict is True:
-                return Accepted(sent)
-            if isinstance(verdict, Superseded):
-                return verdict
+            verdict = False if seen is None else judge(_as_reported(attempt, seen, next_poll), outcome, seen)
+            if verdict is not False:
+                return Accepted(sent) if verdict is True else verdict
             if sent:
                 trouble = "the task is still in progress after the report"
             left = deadline - clock()
             if left <= SHORTEST_REQUEST:
                 break
             sent += 1
-            trouble = _send(conductor, attempt, outcome, min(request_timeout, left)) or trouble
+            along = next_poll if sent == 1 else None
+            trouble = _send(conductor, attempt, outcome, min(request_timeout, left), along) or trouble
             if sent == 1:
                 continue
         sleep(max(0.0, min(PAUSES[min(sent, len(PAUSES) - 1)], deadline - clock())))
     return Unknown(trouble)
+
+
+def _let_go(next_poll: NextPoll | None, sent: int) -> NextPoll | None:
+    """Whoever waits for a task is not kept until Conductor can be read again. A poll that was sent is remembered."""
+    if next_poll is None or sent:
+        return next_poll
+    next_poll.answer(None, time.monotonic())
+    return None
 
 
 def _read(conductor: port.Conductor, attempt: Attempt, *, with_workflow: bool) -> port.Snapshot:
@@ -126,13 +145,35 @@ def _read(conductor: port.Conductor, attempt: Attempt, *, with_workflow: bool) -
     return conductor.snapshot(attempt.workflow_id, attempt.task_id) if with_workflow else conductor.task(attempt.task_id)
 
 
-def _send(conductor: port.Conductor, attempt: Attempt, outcome: Outcome, timeout: float) -> str | None:
+def _as_reported(attempt: Attempt, seen: port.Snapshot, next_poll: NextPoll | None) -> Attempt:
+    """A report that polls leaves the poll's worker id on the task that ended, if it was taken."""
+    if next_poll is not None and seen.worker_id == next_poll.worker_id:
+        return replace(attempt, worker_id=next_poll.worker_id)
+    return attempt
+
+
+def _send(
+    conductor: port.Conductor, attempt: Attempt, outcome: Outcome, timeout: float, next_poll: NextPoll | None
+) -> str | None:
     """Once; what went wrong, if the reply says nothing certain."""
     try:
-        conductor.report(attempt, outcome, timeout=timeout)
+        if next_poll is None:
+            conductor.report(attempt, outcome, timeout=timeout)
+        else:
+            _send_and_poll(conductor, attempt, outcome, timeout, next_poll)
     except (ConductorUnavailable, ConductorUnknown, ConductorNotFound) as error:
         return str(error)
     return None
+
+
+def _send_and_poll(conductor: port.Conductor, attempt: Attempt, outcome: Outcome, timeout: float, next_poll: NextPoll) -> None:
+    asked_at = time.monotonic()
+    try:
+        found = conductor.report_and_poll(attempt, outcome, next_poll.worker_id, timeout=timeout)
+    except ConductorError as error:
+        next_poll.answer(error, asked_at)
+        raise
+    next_poll.answer(found, asked_at)
 
 
 def _plain(value: Any) -> Any:

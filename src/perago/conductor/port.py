@@ -57,6 +57,13 @@ class Conductor(Protocol):
         """Send the end of an attempt, once. A COMPLETED one never carries a lease extension; a FAILED one no output."""
         ...
 
+    def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
+        """A report and the next poll for the same type in one request; the task that ended is left with the poll's `worker_id`.
+
+        Where no other task is ready it waits for one, for about 0.1 s.
+        """
+        ...
+
     def hand_back(self, attempt: Attempt) -> None:
         """Put a task that was polled but not begun back into its queue, for whoever polls next; no retry is spent."""
         ...

@@ -18,6 +18,8 @@ _DEFAULT_RETRIES = 3
 _DEFAULT_RESPONSE_TIMEOUT = 3600
 REASON_LENGTH = 500
 LOG_ENTRIES = 10
+NEXT_SECONDS = 0.1
+"""How long a report that polls waits for a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,10 @@ class FakeConductor:
             ),
         )
         self.log(attempt.task_id, outcome.log)
+
+    def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
+        self.report(replace(attempt, worker_id=worker_id), outcome, timeout=timeout)
+        return self.poll(attempt.task_type, worker_id, wait_seconds=NEXT_SECONDS)
 
     def hand_back(self, attempt: Attempt) -> None:
         if self._update(attempt, lambda row: replace(row, status="SCHEDULED")):

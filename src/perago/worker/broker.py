@@ -18,7 +18,7 @@ from perago.protocol import names
 from perago.worker import logs, messages, metrics
 from perago.worker.desk import Desk
 from perago.worker.lakewatch import LakeWatch
-from perago.worker.polling import Polling
+from perago.worker.polling import Along, Polling
 from perago.worker.running import Running
 from perago.worker.slot import Slot
 
@@ -58,17 +58,21 @@ class Broker:
 
     async def serve(self, slot: Slot, polling: Polling) -> None:
         """One slot's life: until the worker stops."""
-        while await slot.ready():
-            await self._room(polling)
-            found = await polling.next(slot.name, lambda: slot.can_run)
-            if found is not None:
-                await self._attend(slot, *found)
+        along: Along | None = None
+        while along is not None or await slot.ready():
+            if along is None:
+                await self._room(polling)
+            found = await polling.next(slot.name, lambda: slot.can_run, along)
+            along = None if found is None else await self._attend(slot, polling, *found)
         await slot.close()
 
     async def _room(self, polling: Polling) -> None:
         """Results that Conductor does not take yet pile up only so far: each holds a thread that leases may need."""
-        while len(self._undelivered) >= polling.slots + UNDELIVERED and not polling.stopping.is_set():
+        while not self._has_room(polling) and not polling.stopping.is_set():
             await asyncio.wait(self._undelivered, return_when=asyncio.FIRST_COMPLETED)
+
+    def _has_room(self, polling: Polling) -> bool:
+        return len(self._undelivered) < polling.slots + UNDELIVERED
 
     def stop_hard(self, slots: list[Slot]) -> None:
         """Call off what runs; whatever has to be said to Conductor is said within a few seconds, or not at all."""
@@ -85,20 +89,24 @@ class Broker:
 
     # one attempt
 
-    async def _attend(self, slot: Slot, polled: Polled, polled_at: float) -> None:
+    async def _attend(self, slot: Slot, polling: Polling, polled: Polled, polled_at: float) -> Along | None:
+        """One attempt to its outcome, whose report may have taken the next poll along."""
         if not slot.can_run and await self._handed_back(polled):
-            return
+            return None
         execution_id = names.execution_id(time.time(), secrets.token_bytes(8))
         running = Running(polled, self._tasks[polled.attempt.task_type], execution_id, self._desk, self, polled_at=polled_at)
         self._slots[execution_id] = slot
         about = logs.of_attempt(running.attempt, execution_id)
         self._log.debug("attempt begins", slot=slot.name, **about)
-        keeper = self._spawn(running.keep())
+        running.watch()
         outcome = refusal(polled) or await slot.run(running)
         # The executor is free again: it need not wait until Conductor has taken the result.
-        concluding = self._spawn(self._conclude(slot.name, running, outcome, keeper))
+        can_go_on = slot.can_run and self._has_room(polling)
+        along = polling.along(slot.name, running.attempt.task_type) if can_go_on else None
+        concluding = self._spawn(self._conclude(slot.name, running, outcome, along))
         self._undelivered.add(concluding)
         concluding.add_done_callback(self._undelivered.discard)
+        return along
 
     async def _handed_back(self, polled: Polled) -> bool:
         """Its executor died while it was asked for, and nobody knows how long the next one takes: others may have it sooner."""
@@ -108,11 +116,10 @@ class Broker:
             return False
         return True
 
-    async def _conclude(self, name: str, running: Running, outcome: Outcome, keeper: "asyncio.Task[None]") -> None:
+    async def _conclude(self, name: str, running: Running, outcome: Outcome, along: Along | None) -> None:
         if running.death is not None:
             self._spawn(self._desk.call(self._clear, running))
-        delivery = await running.deliver(outcome, until=lambda: self._report_until)
-        await keeper
+        delivery = await running.deliver(outcome, until=lambda: self._report_until, along=along)
         self._slots.pop(running.execution_id, None)
         if running.cancel_reason is not None and outcome.status is not TaskStatus.COMPLETED:
             self.cut_short += 1

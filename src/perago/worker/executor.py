@@ -63,11 +63,12 @@ class Executor:
         self._line.send(messages.Ready(os.getpid()))
 
     def serve(self) -> None:
+        before = surroundings.note()
         for run in self._line.runs():
-            before = surroundings.note()
+            threads = surroundings.threads()
             finished = messages.Finished(run.execution_id, self._run(run))
             self._line.require_owner()
-            for left in surroundings.put_back(before):
+            for left in surroundings.put_back(before, threads):
                 self._line.send(messages.Remark("warning", left))
             self._line.send(finished)
             cancellation.set_reason(None)

@@ -4,6 +4,8 @@ A poll asks for one task, so that a ready one is never held back for company. Wh
 long. Where slots are fewer than types, they go round: short polls while all queues are empty, polls that do not wait at all while
 one has work, and the empty ones then only now and then. While nothing is found one slot per type asks; each find lets one more
 ask beside it. Nobody asks without a free executor, so nothing is taken that cannot begin at once.
+
+While a queue gives without waiting, its next task is asked for with the report of the one before (`along`): one request less.
 """
 
 import asyncio
@@ -11,9 +13,8 @@ import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorError, ConductorUnknown
@@ -28,6 +29,8 @@ COLD_SECONDS = 0.25
 """How long a queue that was found empty is left alone while others have work."""
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 10.0
+AT_ONCE_SECONDS = 0.1
+"""A task that comes sooner lay ready, and others probably do."""
 
 
 @dataclass(slots=True)
@@ -39,11 +42,22 @@ class Queue:
     allowed: int = 1
     asked_at: float = 0.0
     was_empty: bool = True
+    has_more: bool = False
+    """Its last task came at once."""
     is_held: bool = False
     """Not asked at all while what its tasks need is not there."""
 
     def is_cold(self, now: float) -> bool:
         return self.was_empty and now - self.asked_at < COLD_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """A poll that goes along with a report: when it was asked and what was found, or the error of the request."""
+
+    queue: Queue
+    worker_id: WorkerId
+    answer: "asyncio.Future[tuple[Polled | None, float]]"
 
 
 def _forgotten(task_type: TaskType, worker_id: WorkerId) -> None:
@@ -63,24 +77,39 @@ class Polling:
     idle: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _stop: "asyncio.Task[bool] | None" = None
     _failures: int = 0
     _not_before: float = 0.0
 
-    async def next(self, name: str, can_run: Callable[[], bool]) -> tuple[Polled, float] | None:
+    def along(self, name: str, task_type: TaskType) -> Along | None:
+        """A poll to go with the report of a task of this type, if that is the poll that this slot would make next.
+
+        `next` has to be called with it, whatever becomes of the report.
+        """
+        now = time.monotonic()
+        queue = choose(self.queues, now)
+        if queue is None or queue.task_type != task_type or not queue.has_more:
+            return None
+        if self.stopping.is_set() or now < self._not_before:
+            return None
+        queue.asking, queue.asked_at = queue.asking + 1, now
+        return Along(queue, nonce(name), asyncio.get_running_loop().create_future())
+
+    async def next(self, name: str, can_run: Callable[[], bool], along: Along | None = None) -> tuple[Polled, float] | None:
         """A task for this slot and when it was asked for; None once the worker stops or the slot cannot run one any more."""
         self.idle += 1
         try:
+            if along is not None and (found := await self._taken(along.queue, along.worker_id, along.answer)):
+                return found
             while not self.stopping.is_set() and can_run():
                 queue = choose(self.queues, time.monotonic())
                 if queue is None or time.monotonic() < self._not_before:
                     await self._rest()
                     continue
-                asked_at = time.monotonic()
-                polled = await self._ask(queue, name)
-                if polled is not None and self.stopping.is_set():
-                    await self._hand_back(polled)
-                elif polled is not None:
-                    return polled, asked_at
+                worker_id = nonce(name)
+                queue.asking, queue.asked_at = queue.asking + 1, time.monotonic()
+                if found := await self._taken(queue, worker_id, self._poll(queue, worker_id)):
+                    return found
             return None
         finally:
             self.idle -= 1
@@ -95,13 +124,16 @@ class Polling:
         self.stopping.set()
         self._wake()
 
-    async def _ask(self, queue: Queue, name: str) -> Polled | None:
-        wait, worker_id = patience(self.queues, self.idle), nonce(name)
-        queue.asking, queue.asked_at = queue.asking + 1, time.monotonic()
+    async def _poll(self, queue: Queue, worker_id: WorkerId) -> tuple[Polled | None, float]:
+        wait, asked_at = patience(self.queues, queue, self.idle), time.monotonic()
+        return await self.desk.call(self.desk.conductor.poll, queue.task_type, worker_id, wait_seconds=wait), asked_at
+
+    async def _taken(
+        self, queue: Queue, worker_id: WorkerId, asking: Awaitable[tuple[Polled | None, float]]
+    ) -> tuple[Polled, float] | None:
+        """What a poll that was begun found; nothing of it is kept from the next one to ask once the worker stops."""
         try:
-            found = await self._unless_stopped(
-                self.desk.call(self.desk.conductor.poll, queue.task_type, worker_id, wait_seconds=wait)
-            )
+            found, asked_at = await self._unless_stopped(asking)
         except ConductorError as error:
             if isinstance(error, ConductorUnknown):
                 self.lost(queue.task_type, worker_id)
@@ -113,20 +145,23 @@ class Polling:
             self._failures = 0
             self.answered()
         queue.was_empty = found is None
+        queue.has_more = found is not None and time.monotonic() - asked_at < AT_ONCE_SECONDS
         queue.allowed = min(queue.allowed + 1, self.slots) if found else 1
         self._wake()
-        return found
+        if found is not None and self.stopping.is_set():
+            await self._hand_back(found)
+            return None
+        return None if found is None else (found, asked_at)
 
-    async def _unless_stopped(self, call: Coroutine[Any, Any, Polled | None]) -> Polled | None:
+    async def _unless_stopped(self, asking: Awaitable[tuple[Polled | None, float]]) -> tuple[Polled | None, float]:
         """A poll may have taken a task, so it is waited for; but a server that hangs does not keep the worker from stopping."""
-        poll, stop = asyncio.create_task(call), asyncio.create_task(self.stopping.wait())
-        try:
-            await asyncio.wait([poll, stop], return_when=asyncio.FIRST_COMPLETED)
-            if not poll.done():
-                await asyncio.wait([poll], timeout=LONG_SECONDS + STOP_SLACK)
-            return poll.result() if poll.done() else None
-        finally:
-            stop.cancel()
+        poll = asyncio.ensure_future(asking)
+        if self._stop is None:
+            self._stop = asyncio.create_task(self.stopping.wait())
+        await asyncio.wait([poll, self._stop], return_when=asyncio.FIRST_COMPLETED)
+        if not poll.done():
+            await asyncio.wait([poll], timeout=LONG_SECONDS + STOP_SLACK)
+        return poll.result() if poll.done() else (None, 0.0)
 
     async def _hand_back(self, polled: Polled) -> None:
         """It came in while the worker was told to stop: the next one to ask gets it."""
@@ -136,7 +171,7 @@ class Polling:
     def _pause(self, error: ConductorError) -> None:
         self._failures += 1
         for queue in self.queues:
-            queue.allowed = 1
+            queue.allowed, queue.has_more = 1, False
         self._not_before = time.monotonic() + pause_after(self._failures)
         self.failed(error)
 
@@ -157,8 +192,10 @@ def choose(queues: Sequence[Queue], now: float) -> Queue | None:
     return min(open_ones, key=lambda queue: (queue.is_cold(now), queue.asking, queue.asked_at), default=None)
 
 
-def patience(queues: Sequence[Queue], idle: int) -> float:
-    """How long the next poll may wait."""
+def patience(queues: Sequence[Queue], asked: Queue, idle: int) -> float:
+    """How long the next poll may wait: not where another queue would have given a task meanwhile."""
+    if any(queue.has_more and not queue.is_held for queue in queues if queue is not asked):
+        return 0.0
     if idle >= len(queues):
         return LONG_SECONDS
     return SHORT_SECONDS if all(queue.was_empty for queue in queues) else 0.0

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -82,6 +84,11 @@ class ExecutorProcess:
     @property
     def is_alive(self) -> bool:
         return not self.ended.done()
+
+    @property
+    def is_heard_out(self) -> bool:
+        """Whether all that it printed so far was read."""
+        return not any(pipe is not None and _unread(pipe.fileno()) for pipe in (self._popen.stdout, self._popen.stderr))
 
     def send(self, message: messages.ToExecutor) -> None:
         """Buffered; to a process that is gone it is lost, which its death makes known."""
@@ -163,3 +170,10 @@ class ExecutorProcess:
     async def _listen(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, Lines]":
         loop = asyncio.get_running_loop()
         return await loop.connect_read_pipe(lambda: Lines(lambda line: self._ears.line(name, line)), pipe)
+
+
+def _unread(pipe: int) -> int:
+    """How many bytes wait in it."""
+    count = bytearray(4)
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return int.from_bytes(count, sys.byteorder)

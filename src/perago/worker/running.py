@@ -6,7 +6,7 @@ All its requests to Conductor go in single file (`_turn`), because overlapping o
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Protocol
 
 from perago import events
@@ -25,6 +25,7 @@ from perago.model import ExecutionId, Outcome, Snapshot
 from perago.protocol import fence
 from perago.worker import messages, tally
 from perago.worker.desk import Desk
+from perago.worker.polling import Along
 from perago.worker.process import Death
 
 WATCH_SECONDS = 5.0
@@ -72,6 +73,8 @@ class Running:
         self._listener = listener
         self._turn = asyncio.Lock()
         self._over = asyncio.Event()
+        self._due: asyncio.TimerHandle | None = None
+        self._keeper: asyncio.Task[None] | None = None
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     # what the executor says
@@ -90,9 +93,16 @@ class Running:
 
     # the lease
 
-    async def keep(self) -> None:
-        """Until the attempt is over: extend in time, and notice when it is not wanted any more."""
-        pause = self._pause()
+    def watch(self) -> None:
+        """Keep it until it is over, from the first time that something is due: most attempts have ended by then."""
+        self._due = asyncio.get_running_loop().call_later(self._pause(), self._begin_to_keep)
+
+    def _begin_to_keep(self) -> None:
+        self._keeper = asyncio.create_task(self._keep())
+
+    async def _keep(self) -> None:
+        """Extend in time, and notice when it is not wanted any more."""
+        pause = 0.0
         while not await self._ended_within(pause):
             now = time.monotonic()
             if self.lease.lost(now):
@@ -183,20 +193,28 @@ class Running:
             self.tell(messages.Cancel(self.execution_id, reason))
             self._listener.called_off(self)
 
-    async def deliver(self, outcome: Outcome, *, until: Callable[[], float]) -> completion.Delivery:
+    async def deliver(self, outcome: Outcome, *, until: Callable[[], float], along: Along | None = None) -> completion.Delivery:
         """Nothing else of this attempt is sent beside it, and nothing after its lease or `until`, which may come nearer."""
         self._over.set()
+        if self._due is not None:
+            self._due.cancel()
         async with self._turn:
             try:
-                return await self._deliver(outcome, until)
+                with _answered(along) as next_poll:
+                    delivery = await self._deliver(outcome, until, next_poll)
             except ConductorRejected as error:
                 refused = Outcome(TaskStatus.FAILED, None, f"Conductor did not take the result: {error}", outcome.log)
                 try:
-                    return await self._deliver(refused, until)
+                    delivery = await self._deliver(refused, until)
                 except ConductorRejected as again:
-                    return completion.Unknown(str(again))
+                    delivery = completion.Unknown(str(again))
+        if self._keeper is not None:
+            await self._keeper
+        return delivery
 
-    async def _deliver(self, outcome: Outcome, until: Callable[[], float]) -> completion.Delivery:
+    async def _deliver(
+        self, outcome: Outcome, until: Callable[[], float], next_poll: completion.NextPoll | None = None
+    ) -> completion.Delivery:
         return await self._desk.call(
             completion.deliver,
             self._desk.conductor,
@@ -205,8 +223,34 @@ class Running:
             deadline=0.0,
             clock=lambda: time.monotonic() - min(until(), self.lease.deadline),
             request_timeout=max(REQUEST_SECONDS, self.facts.completion_seconds),
+            next_poll=next_poll,
             unread=not self.facts.needs_lake and time.monotonic() - self._polled_at < YOUNG_SECONDS,
         )
+
+
+@contextlib.contextmanager
+def _answered(along: Along | None) -> Generator[completion.NextPoll | None]:
+    """The poll as a delivery takes it along, in a thread; one that was not sent after all has found nothing."""
+    if along is None:
+        yield None
+        return
+    loop, future = asyncio.get_running_loop(), along.answer
+
+    def settle(found: Polled | ConductorError | None, asked_at: float) -> None:
+        if future.done():
+            return
+        if isinstance(found, ConductorError):
+            future.set_exception(found)
+        else:
+            future.set_result((found, asked_at))
+
+    def answer(found: Polled | ConductorError | None, asked_at: float) -> None:
+        loop.call_soon_threadsafe(settle, found, asked_at)
+
+    try:
+        yield completion.NextPoll(along.worker_id, answer)
+    finally:
+        settle(None, time.monotonic())
 
 
 def _nobody(_message: messages.ToExecutor) -> None:

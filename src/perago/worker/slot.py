@@ -128,6 +128,8 @@ class Slot:
             if running.cancel_reason is not None:
                 process.end_orphans()
             for _ in range(TURNS):
+                if process.is_heard_out:
+                    break
                 await asyncio.sleep(0)
             return running.outcome.result()
         running.death = process.ended.result()

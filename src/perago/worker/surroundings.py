@@ -1,4 +1,4 @@
-"""What a body may have turned over in its process: noted before, put back after."""
+"""What a body may have turned over in its process: noted before the first, put back after each."""
 
 import contextlib
 import os
@@ -18,7 +18,6 @@ class Surroundings:
     umask: int
     environment: Mapping[str, str]
     handlers: Mapping[signal.Signals, Any]
-    threads: frozenset[int]
 
 
 def note() -> Surroundings:
@@ -29,17 +28,21 @@ def note() -> Surroundings:
         umask=mask,
         environment=dict(os.environ),
         handlers={number: signal.getsignal(number) for number in _SIGNALS},
-        threads=frozenset(thread.ident or 0 for thread in threading.enumerate()),
     )
 
 
-def put_back(before: Surroundings) -> list[str]:
-    """One line for everything that had to be put back, or cannot be."""
+def threads() -> frozenset[int]:
+    """Those of now: what one body leaves running is not the fault of the next."""
+    return frozenset(thread.ident or 0 for thread in threading.enumerate())
+
+
+def put_back(before: Surroundings, running: frozenset[int]) -> list[str]:
+    """One line for everything that had to be put back, or cannot be: threads that were not `running`, for one."""
     found = [*_directory(before), *_environment(before), *_handlers(before)]
     os.umask(before.umask)
     for stream in (sys.stdout, sys.stderr):
         _flush(stream)
-    left = [thread.name for thread in threading.enumerate() if thread.ident not in before.threads and not thread.daemon]
+    left = [thread.name for thread in threading.enumerate() if thread.ident not in running and not thread.daemon]
     return found + ([f"the body left threads running: {', '.join(left)}"] if left else [])
 
 
