@@ -181,7 +181,7 @@ def gone_along(answer: Polled | Exception | None) -> tuple[object, list[WorkerId
             along.answer.set_result((answer, 7.0))
         found = await poller.next("s1", lambda: False, along)
         assert poller.queues[0].asking == 0
-        assert not poller.queues[0].has_more
+        assert poller.queues[0].has_more == isinstance(answer, Polled)
         assert lost in ([], [along.worker_id])
         return found
 

@@ -96,8 +96,8 @@ class Broker:
         execution_id = names.execution_id(time.time(), secrets.token_bytes(8))
         running = Running(polled, self._tasks[polled.attempt.task_type], execution_id, self._desk, self, polled_at=polled_at)
         self._slots[execution_id] = slot
-        about = logs.of_attempt(running.attempt, execution_id)
-        self._log.debug("attempt begins", slot=slot.name, **about)
+        # Once it has begun: nobody is kept waiting for a line.
+        asyncio.get_running_loop().call_soon(self._begins, slot.name, running)
         running.watch()
         outcome = refusal(polled) or await slot.run(running)
         # The executor is free again: it need not wait until Conductor has taken the result.
@@ -107,6 +107,9 @@ class Broker:
         self._undelivered.add(concluding)
         concluding.add_done_callback(self._undelivered.discard)
         return along
+
+    def _begins(self, name: str, running: Running) -> None:
+        self._log.debug("attempt begins", slot=name, **logs.of_attempt(running.attempt, running.execution_id))
 
     async def _handed_back(self, polled: Polled) -> bool:
         """Its executor died while it was asked for, and nobody knows how long the next one takes: others may have it sooner."""

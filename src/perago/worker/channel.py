@@ -26,7 +26,9 @@ class SupervisorChannel:
         self._socket = connection
         self._on_cancel = on_cancel
         self._owner = os.getpid()
+        self._incoming = connection.makefile("rb")
         self._sending = threading.Lock()
+        self._held = b""
         self._runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
         self._answers: dict[int, queue.SimpleQueue[messages.Answer]] = {}
         self._numbers = itertools.count(1)
@@ -45,7 +47,14 @@ class SupervisorChannel:
         self.require_owner()
         data = messages.for_supervisor(message)
         with self._sending:
-            self._socket.sendall(data)
+            self._socket.sendall(self._held + data)
+            self._held = b""
+
+    def send_later(self, message: messages.ToSupervisor) -> None:
+        """With the next one: for what the supervisor misses nothing by hearing late."""
+        data = messages.for_supervisor(message)
+        with self._sending:
+            self._held += data
 
     def require_owner(self) -> None:
         """A fork of the executor holds copies of everything; only the original may speak and go on."""
@@ -95,13 +104,10 @@ class SupervisorChannel:
                 self._on_cancel(message)
 
     def _exactly(self, count: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < count:
-            part = self._socket.recv(count - len(parts))
-            if not part:
-                raise EOFError
-            parts += part
-        return bytes(parts)
+        data = self._incoming.read(count)
+        if len(data) < count:
+            raise EOFError
+        return data
 
 
 def end_with_children() -> None:

@@ -14,7 +14,7 @@ from perago.declare import loading, taskdef
 from perago.declare.signature import Kind
 from perago.declare.task import TaskDeclaration
 from perago.errors import LakeError, RuntimeConfigError, SetupError
-from perago.events import Event
+from perago.events import Done, Event
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.model import Outcome, WorkspaceRef
@@ -103,7 +103,9 @@ class Executor:
             self._line.send(messages.Remark("info", f"fetched {news.step}"))
 
     def _emit(self, event: Event) -> None:
-        self._line.send(messages.Happened(event))
+        """Where the attempt is, at once, because it may die there; what it has done, with whatever comes next."""
+        send = self._line.send_later if isinstance(event, Done) else self._line.send
+        send(messages.Happened(event))
 
 
 def facts(task: TaskDeclaration) -> messages.TaskFacts:

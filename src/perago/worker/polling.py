@@ -43,7 +43,7 @@ class Queue:
     asked_at: float = 0.0
     was_empty: bool = True
     has_more: bool = False
-    """Its last task came at once."""
+    """One of its tasks came at once, and every poll since then has found another."""
     is_held: bool = False
     """Not asked at all while what its tasks need is not there."""
 
@@ -145,7 +145,7 @@ class Polling:
             self._failures = 0
             self.answered()
         queue.was_empty = found is None
-        queue.has_more = found is not None and time.monotonic() - asked_at < AT_ONCE_SECONDS
+        queue.has_more = found is not None and (queue.has_more or time.monotonic() - asked_at < AT_ONCE_SECONDS)
         queue.allowed = min(queue.allowed + 1, self.slots) if found else 1
         self._wake()
         if found is not None and self.stopping.is_set():
