@@ -17,6 +17,7 @@ from perago.errors import (
     TaskFailed,
     TaskStatus,
     TaskTerminalError,
+    WorkspaceError,
 )
 from perago.model import BranchName, Listing, WorkspaceRef
 from perago.protocol import names
@@ -178,6 +179,22 @@ def test_a_revocation_that_fails_stops_the_publication(bed: Bed) -> None:
     assert outcome.reason == "delete: lakeFS cannot be reached"
     assert bed.head().id == bed.a
     bed.lake.delete_branch(bed.repository, rival)
+
+
+class BrokenWorkspace(DictWorkspace):
+    def blame(self, error: Exception) -> Exception:
+        return WorkspaceError("the engine died") if isinstance(error, OSError) else error
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"), [(OSError("connection refused"), "the engine died"), (ValueError("mine"), "ValueError: mine")]
+)
+def test_what_a_body_raises_is_explained_by_a_workspace_that_knows_better(bed: Bed, raised: Exception, reason: str) -> None:
+    tap: Any = bed.tap
+    outcome = bed.run(bed.start(), DictTask(fails(raised)), tap, lambda ref: BrokenWorkspace(tap, ref, "in/"))
+    assert outcome.status is FAILED
+    assert str(outcome.reason).startswith(reason)
+    assert any(str(raised) in line for line in outcome.log)
 
 
 class BranchWorkspace(DictWorkspace):

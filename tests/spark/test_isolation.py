@@ -99,7 +99,12 @@ def test_a_driver_that_is_killed_is_started_anew(desk: Desk) -> None:
         workspace.spark.range(3).count()
         return {}
 
-    assert desk.run(kill).status is TaskStatus.FAILED
+    failed = desk.run(kill)
+    assert failed.status is TaskStatus.FAILED
+    assert str(failed.reason).startswith(
+        "the Spark driver was killed by SIGKILL (9) while the body ran; if the machine ran out of"
+    )
+    assert any("workspace.spark.range(3).count()" in line for line in failed.log), "where the body was"
     assert completed(desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
 
 

@@ -10,8 +10,8 @@ from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.events import Done, Phase, Progress
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
+from perago.provision.death import Death
 from perago.worker import messages, metrics, slot, supervisor, tally
-from perago.worker.process import Death
 
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
 SEEN = Snapshot(WorkflowId("w"), TaskId("t"), 2, "IN_PROGRESS", WorkerId("n"), 17, 1, "RUNNING", {"a": [1, None]})

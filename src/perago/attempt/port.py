@@ -74,6 +74,10 @@ class AttemptWorkspace(Protocol):
         """What the body gets."""
         ...
 
+    def blame(self, error: Exception) -> Exception:
+        """The body raised it: itself, or what the workspace knows to be behind it."""
+        ...
+
     def settle(self) -> None:
         """The body has returned: stop what still writes, remove what writers leave behind."""
         ...

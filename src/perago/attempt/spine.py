@@ -62,7 +62,7 @@ def _transaction(execution: Execution, target: WorkspaceRef, params: object, cle
         require_current(execution)
         staged = cleanup.enter_context(stage.branch())
         workspace.attach(staged.branch)
-    result = _body(execution, workspace.argument(), params)
+    result = _body(execution, workspace.argument(), params, workspace.blame)
     workspace.settle()
     with effects.of(Phase.POST_CHECK, "post checks"):
         task.check_after(workspace.listing())
@@ -112,12 +112,17 @@ def _opened(execution: Execution, target: WorkspaceRef) -> Generator[port.Attemp
         execution.effects.clean_up("close workspace", workspace.close, "failed to clean local workspace")
 
 
-def _body(execution: Execution, argument: object, params: object) -> Mapping[str, Any]:
+def _body(
+    execution: Execution, argument: object, params: object, blame: Callable[[Exception], Exception] | None = None
+) -> Mapping[str, Any]:
     with execution.effects.of(Phase.BODY, "body"):
         try:
             returned = execution.task.body(argument, params)
-        except Exception:
-            raise
+        except Exception as error:
+            behind = error if blame is None else blame(error)
+            if behind is error:
+                raise
+            raise behind from error
         except BaseException as error:
             raise TaskFailed(f"the body ended with {outcome.reason(error)}") from error
         return execution.task.result(returned)

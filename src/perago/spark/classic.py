@@ -3,24 +3,34 @@
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from perago.provision.death import Death
 from perago.spark.session import Work
 
 GONE = (Py4JError, PySparkException, OSError, EOFError)
 """What a call into a driver raises that has died or was stopped."""
 
 
+@dataclass(frozen=True, slots=True)
+class DriverProcess:
+    """What may be done to it and known of it; of somebody else's, nothing."""
+
+    kill: Callable[[], object]
+    death: Callable[[], Death | None]
+
+
 class ClassicSession:
     """Implements `perago.spark.session.Session`. One at a time: the driver runs one attempt and nothing else."""
 
-    def __init__(self, base: SparkSession, settings: Mapping[str, str], end_driver: Callable[[], None]) -> None:
+    def __init__(self, base: SparkSession, settings: Mapping[str, str], driver: DriverProcess) -> None:
         self._base = base
-        self._end_driver = end_driver
+        self._driver = driver
         self._spark = base.newSession()
         for key, value in settings.items():
             self._spark.conf.set(key, value)
@@ -32,7 +42,7 @@ class ClassicSession:
 
     def cancel(self) -> None:
         if not self._is_in_step():
-            self._end_driver()
+            self._driver.kill()
             return
         with contextlib.suppress(*GONE):
             for query in self._spark.streams.active:
@@ -47,6 +57,9 @@ class ClassicSession:
             return not tracker.getActiveJobIds() and not any(_running(tracker))
         except GONE:
             return True
+
+    def death(self) -> Death | None:
+        return None if self._is_in_step() else self._driver.death()
 
     def work(self) -> Work | None:
         try:

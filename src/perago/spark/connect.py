@@ -131,6 +131,9 @@ class RemoteSession:
         except PySparkException:
             return False
 
+    def death(self) -> None:
+        """A server that gives no answer may only be far away; the error that the body got says so."""
+
     def work(self) -> Work | None:
         """Connect tells of tasks, not of what they have written."""
         stages = [stage for told in list(self._stages.values()) for stage in told if not stage.done]

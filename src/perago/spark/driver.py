@@ -14,11 +14,14 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from perago.errors import RuntimeConfigError
+from perago.provision.death import Death
 from perago.spark import home, options, runtime
-from perago.spark.classic import GONE, ClassicSession
+from perago.spark.classic import GONE, ClassicSession, DriverProcess
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _END_SECONDS = 10.0
+_DYING_SECONDS = 1.0
+"""From the loss of its sockets to its exit code."""
 
 
 class Driver:
@@ -43,7 +46,7 @@ class Driver:
     def session(self, settings: Mapping[str, str]) -> ClassicSession:
         self.start()
         assert self._session is not None  # noqa: S101  start has just made it
-        return ClassicSession(self._session, settings, _kill if self._is_ours else _nothing)
+        return ClassicSession(self._session, settings, _OURS if self._is_ours else _SOMEBODY_ELSES)
 
     def close(self) -> None:
         self._session = None
@@ -137,10 +140,6 @@ def _own_interrupts() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _nothing() -> None:
-    """Somebody else's driver is theirs to end."""
-
-
 def _somebody_elses() -> SparkSession | None:
     """A process has one driver: where a person's own tests have started it, it serves us too, and they end it."""
     context: Any = SparkContext
@@ -184,6 +183,19 @@ def _kill() -> None:
     if context._gateway is not None:  # noqa: SLF001
         context._gateway.proc.kill()  # noqa: SLF001
         _forget(context._gateway)  # noqa: SLF001
+
+
+def _death() -> Death | None:
+    context: Any = SparkContext
+    if context._gateway is None:  # noqa: SLF001
+        return None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return Death(context._gateway.proc.wait(_DYING_SECONDS))  # noqa: SLF001
+    return None
+
+
+_OURS = DriverProcess(_kill, _death)
+_SOMEBODY_ELSES = DriverProcess(lambda: None, lambda: None)
 
 
 def _forget(gateway: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from perago import events
 from perago.lake import port
 from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, WorkspaceRef
-from perago.spark import leftovers, silence, view, watch
+from perago.spark import leftovers, session, silence, view, watch
 from perago.spark.session import Engine, Session
 from perago.workspace import options, sync, tree
 from perago.workspace.local import LocalWorkspace
@@ -61,6 +61,9 @@ class SparkFolder:
         self._session = self._engine.session(_SETTINGS)
         self._watch = watch.Watch(self._session, lambda: False, self._emit)
         return view.Argument(self._session.spark, FolderPlaces(self._input, self._work, writes=self._writes))
+
+    def blame(self, error: Exception) -> Exception:
+        return error if self._session is None else session.blame(self._session, error)
 
     def settle(self) -> None:
         self._stop_watching()

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from perago.errors import WorkspaceError
+from perago.provision.death import Death
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -37,6 +40,10 @@ class Session(Protocol):
         """None while nothing runs, or where it cannot be known."""
         ...
 
+    def death(self) -> Death | None:
+        """Of the driver; None while it lives, and where that cannot be known."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -48,3 +55,14 @@ class Engine(Protocol):
     def session(self, settings: Mapping[str, str]) -> Session: ...
 
     def close(self) -> None: ...
+
+
+def blame(session: Session, error: Exception) -> Exception:
+    """What a body raises whose driver has died names sockets and gateways: then it is the death that counts."""
+    death = session.death()
+    if death is None:
+        return error
+    return WorkspaceError(
+        f"the Spark driver {death} while the body ran; if the machine ran out of memory, have it hold less at once, "
+        "lower spark.driver.memory, or run fewer of them (-j)"
+    )

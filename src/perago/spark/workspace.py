@@ -63,6 +63,9 @@ class SparkBranch:
         self._watch = watch.Watch(made, self._around.is_cancelled, self._around.emit)
         return view.Argument(made.spark, self._places())
 
+    def blame(self, error: Exception) -> Exception:
+        return error if self._session is None else session.blame(self._session, error)
+
     def settle(self) -> None:
         """Nothing of the body writes any more, and nothing lies around that only its writers needed."""
         with self._said("settle"):

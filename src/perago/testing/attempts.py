@@ -54,6 +54,9 @@ class DictWorkspace:
     def argument(self) -> Files:
         return self.files
 
+    def blame(self, error: Exception) -> Exception:
+        return error
+
     def settle(self) -> None:
         """Nothing writes to a dictionary once the body has returned."""
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,26 +12,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from perago.provision.death import Death
 from perago.worker import messages, warden
 from perago.worker.lines import Lines
 from perago.worker.orphanage import Orphanage
 
 DRAIN_SECONDS = 2.0
 """For what a dead executor had still written to its channel and its output."""
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
-    """How a process ended."""
-
-    code: int
-
-    def __str__(self) -> str:
-        if self.code >= 0:
-            return f"exited with code {self.code}"
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-self.code).name} ({-self.code})"
-        return f"was killed by signal {-self.code}"
 
 
 @dataclass(frozen=True, slots=True)

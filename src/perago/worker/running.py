@@ -23,10 +23,10 @@ from perago.errors import (
 )
 from perago.model import ExecutionId, Outcome, Snapshot
 from perago.protocol import fence
+from perago.provision.death import Death
 from perago.worker import messages, tally
 from perago.worker.desk import Desk
 from perago.worker.polling import Along
-from perago.worker.process import Death
 
 WATCH_SECONDS = 5.0
 """Between two looks at whether the attempt is still wanted: this late a body learns of it."""

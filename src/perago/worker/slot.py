@@ -11,9 +11,10 @@ from typing import Any
 from perago.attempt import outcome as failures
 from perago.errors import ConductorError, TaskInputError, TaskStatus
 from perago.model import Outcome
+from perago.provision.death import Death
 from perago.worker import logs, messages
 from perago.worker.orphanage import Orphanage
-from perago.worker.process import Death, Ears, ExecutorProcess
+from perago.worker.process import Ears, ExecutorProcess
 from perago.worker.running import Running
 
 CALLED_OFF_SECONDS = 5.0

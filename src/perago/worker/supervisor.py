@@ -18,6 +18,7 @@ from perago.conductor.client import ConductorClient
 from perago.errors import RuntimeConfigError, SetupError
 from perago.lake.client import LakeFS
 from perago.model import TaskType
+from perago.provision.death import Death
 from perago.worker import executor, lakewatch, logs, lostpolls, messages, remains, startup
 from perago.worker.broker import Broker
 from perago.worker.desk import Desk
@@ -25,7 +26,6 @@ from perago.worker.health import HealthServer
 from perago.worker.metrics import Metrics
 from perago.worker.orphanage import Orphanage
 from perago.worker.polling import Polling, Queue
-from perago.worker.process import Death
 from perago.worker.running import Running
 from perago.worker.settings import Settings
 from perago.worker.slot import Crew, Slot
