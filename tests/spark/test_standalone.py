@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from tests.attempt.bed import Server
 from tests.spark.cluster import Cluster, cluster, once
 from tests.spark.kit import Desk
 from tests.spark.test_attempts import completed
+from tests.worker.rig import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
+from perago.errors import TaskStatus
+from perago.model import Outcome
 from perago.spark import options, runtime
 from perago.spark.driver import Driver
 
@@ -91,22 +95,50 @@ def test_tasks_that_race_their_own_copies_write_every_row_once(desk: Desk) -> No
     assert all("/part-" in path for path in desk.paths() if path.startswith("in/out"))
 
 
-def test_an_executor_killed_in_the_middle_of_a_write_costs_time_only(desk: Desk, two_workers: Cluster) -> None:
-    killed: list[int] = []
+def run_and_kill_half_way(desk: Desk, kill: Callable[[], object]) -> Outcome:
+    """An attempt that writes twelve rows in as many seconds of work, with an accident after the second."""
+    killed: list[object] = []
 
     def half_way() -> bool:
         told = [event for event in desk.heard if isinstance(event, events.Progress) and event.unit == "tasks"]
         return bool(told) and told[-1].files >= 2
 
-    killer = threading.Thread(target=once, args=(half_way, lambda: killed.append(two_workers.kill_one_executor())))
+    killer = threading.Thread(target=once, args=(half_way, lambda: killed.append(kill())))
 
     def body(workspace: SparkWorkspace) -> object:
         killer.start()
         rows(workspace, 12, "1000").write.parquet(workspace.output("out"))
         return {}
 
-    assert completed(desk.run(body))
+    outcome = desk.run(body)
     killer.join()
     assert killed
+    return outcome
+
+
+def test_an_executor_killed_in_the_middle_of_a_write_costs_time_only(desk: Desk, two_workers: Cluster) -> None:
+    assert completed(run_and_kill_half_way(desk, two_workers.kill_one_executor))
     assert published(desk, "out") == list(range(12))
     assert all("/part-" in path for path in desk.paths() if path.startswith("in/out"))
+
+
+def test_a_driver_killed_in_the_middle_of_a_write_leaves_nothing_and_the_next_one_publishes(
+    desk: Desk, two_workers: Cluster
+) -> None:
+    """Executors on the cluster outlive their driver for a moment; what they still write belongs to no branch."""
+    a = desk.bed.a
+    outcome = run_and_kill_half_way(desk, kill_the_driver)
+    assert outcome.status is TaskStatus.FAILED
+    assert str(outcome.reason).startswith("the Spark driver was killed by SIGKILL (9) while the body ran")
+    assert (desk.head().id, desk.bed.staging_branches()) == (a, [])
+    eventually(lambda: not two_workers.executors(), within=60, what="the end of the executors")
+
+    assert completed(desk.run(lambda workspace: rows(workspace, 3, "10").write.parquet(workspace.output("out")) or {}))
+    assert desk.head().parents == (a,)
+    assert published(desk, "out") == [0, 1, 2]
+
+
+def kill_the_driver() -> bool:
+    context: Any = SparkContext
+    context._gateway.proc.kill()
+    return True
