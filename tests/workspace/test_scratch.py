@@ -199,6 +199,14 @@ def test_what_was_cut_off_while_it_was_made_is_swept_when_it_is_old(tmp_path: Pa
     assert not unfinished.exists()
 
 
+def test_what_a_dead_executor_had_only_begun_to_make_is_collected_at_once(tmp_path: Path) -> None:
+    ours, others = tmp_path / ".new-t1-e1", tmp_path / ".new-t1-e2"
+    for unfinished in (ours, others):
+        (unfinished / "work").mkdir(parents=True)
+    scratch.collect(tmp_path, ExecutionId("e1"))
+    assert (ours.exists(), others.exists()) == (False, True)
+
+
 def test_sweeping_what_does_not_exist_is_nothing(tmp_path: Path) -> None:
     assert scratch.sweep(tmp_path / "never") == []
 

@@ -24,7 +24,8 @@ from perago.workspace import removal
 WORK = "work"
 _UNFINISHED = ".new-"
 """Directories carry this prefix until marker and lock are in place, so that a sweep never meets one that looks abandoned."""
-_UNFINISHED_SECONDS = 3600
+_UNFINISHED_SECONDS = 60
+"""Making one takes no time. Whoever was held up for so long in it fails, and the next attempt makes another."""
 _MAX_ID = 96
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -140,6 +141,9 @@ def sweep(root: Path, older_than_seconds: float = 0.0) -> list[Path]:
 def collect(root: Path, execution_id: ExecutionId) -> bool:
     """Remove what a dead executor left of one execution; False if there is nothing or its lock is still held."""
     ending = "-" + _safe(execution_id)
+    for path in _directories(root):
+        if path.name.endswith(ending) and path.name.startswith(_UNFINISHED):
+            removal.remove_tree(path)
     return any(_collect(path) for path in _attempts(root) if path.name.endswith(ending))
 
 
