@@ -55,3 +55,13 @@ def test_next_steps_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert out[0].startswith("created x with ")
     assert out[out.index("next:") + 1] == "  cd x"
     assert any(line.strip().startswith("perago check summarize_sales") for line in out)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_tests_are_run_in_the_environment_that_has_perago(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr(project, "find_spec", lambda _name: object() if installed else None)  # pyright: ignore[reportUnknownLambdaType]
+    project.show(tmp_path / "x", project.create(tmp_path / "x"))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"  {'' if installed else 'pip install pytest && '}python -m pytest  # its tests"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from rich.text import Text
@@ -18,7 +19,7 @@ _DOTTED = {"gitignore": ".gitignore", "env.example": ".env.example"}
 _NEXT_STEPS = (
     ("perago check summarize_sales", "is the task well declared?"),
     ("perago run summarize_sales --workspace sample/workspace --params @sample/params.json", "what would it publish?"),
-    ("pytest", "its tests"),
+    ("python -m pytest", "its tests"),
 )
 
 
@@ -47,8 +48,17 @@ def show(directory: Path, written: list[Path]) -> None:
     out.print(Text("next:", style="bold"))
     if directory.resolve() != Path.cwd():
         out.print(Text(f"  cd {console.printable(str(directory))}"))
-    for line, purpose in _NEXT_STEPS:
+    for line, purpose in _next_steps():
         out.print(Text.assemble(f"  {line}", (f"  # {purpose}", "dim")))
+
+
+def _next_steps() -> Iterator[tuple[str, str]]:
+    """A program that is tested need not have pytest in its own environment; one found elsewhere would not find perago."""
+    if find_spec("pytest") is None:
+        *before, (line, purpose) = _NEXT_STEPS
+        yield from [*before, (f"pip install pytest && {line}", purpose)]
+    else:
+        yield from _NEXT_STEPS
 
 
 def _refuse_occupied(directory: Path) -> None:
