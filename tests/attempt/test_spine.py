@@ -183,11 +183,16 @@ def test_a_revocation_that_fails_stops_the_publication(bed: Bed) -> None:
 
 class BrokenWorkspace(DictWorkspace):
     def blame(self, error: Exception) -> Exception:
-        return WorkspaceError("the engine died") if isinstance(error, OSError) else error
+        return error if isinstance(error, ValueError) else WorkspaceError("the engine died")
 
 
 @pytest.mark.parametrize(
-    ("raised", "reason"), [(OSError("connection refused"), "the engine died"), (ValueError("mine"), "ValueError: mine")]
+    ("raised", "reason"),
+    [
+        (OSError("connection refused"), "the engine died"),
+        (ValueError("mine"), "ValueError: mine"),
+        (TaskFailed("the body knows"), "the body knows"),
+    ],
 )
 def test_what_a_body_raises_is_explained_by_a_workspace_that_knows_better(bed: Bed, raised: Exception, reason: str) -> None:
     tap: Any = bed.tap

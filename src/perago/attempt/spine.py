@@ -9,7 +9,15 @@ from typing import Any
 from perago import events
 from perago.attempt import effect, outcome, port, publish, staging
 from perago.conductor import port as conductor_port
-from perago.errors import ConductorNotFound, LakeNotFound, StaleAttemptError, TaskFailed, TaskInputError, WorkspaceError
+from perago.errors import (
+    ConductorNotFound,
+    LakeNotFound,
+    PeragoError,
+    StaleAttemptError,
+    TaskFailed,
+    TaskInputError,
+    WorkspaceError,
+)
 from perago.events import Phase
 from perago.lake import port as lake_port
 from perago.model import Attempt, Commit, ExecutionId, Outcome, WorkspaceRef
@@ -118,6 +126,8 @@ def _body(
     with execution.effects.of(Phase.BODY, "body"):
         try:
             returned = execution.task.body(argument, params)
+        except PeragoError:
+            raise
         except Exception as error:
             behind = error if blame is None else blame(error)
             if behind is error:
