@@ -217,12 +217,25 @@ def test_a_lost_reply_to_both_is_told_and_the_result_counts_by_the_name_it_was_s
     assert waiting.told == [lost]
 
 
-@pytest.mark.parametrize("error", [ConductorUnknown("cut"), ConductorUnavailable("503"), ConductorNotFound("no such address")])
+@pytest.mark.parametrize("error", [ConductorUnknown("cut"), ConductorUnavailable("503")])
 def test_the_second_report_goes_alone(error: ConductorError) -> None:
-    """A server that does not know the combined request answers as one that does not know the task."""
     server, waiting = Faulty(combined=[fail(error), fail(AssertionError("once"))]), Waiting()
     assert deliver(server, polled(server), waiting=waiting) == completion.Accepted(sent=2)
     assert waiting.told == [error]
+
+
+def test_a_server_without_the_combined_request_is_told_by_the_plain_one() -> None:
+    """It answers as one that does not know the task."""
+    server, waiting = Faulty(combined=[fail(ConductorNotFound("no such address"))]), Waiting()
+    assert deliver(server, polled(server), waiting=waiting) == completion.Accepted(sent=2)
+    assert waiting.told == [None]
+
+
+def test_a_report_that_is_refused_is_no_outage_for_whoever_waits_for_a_task() -> None:
+    server, waiting = Faulty(combined=[fail(ConductorRejected("413"))]), Waiting()
+    with pytest.raises(ConductorRejected):
+        deliver(server, polled(server), waiting=waiting)
+    assert waiting.told == [None]
 
 
 def test_nobody_waits_for_a_task_until_conductor_can_be_read_again() -> None:

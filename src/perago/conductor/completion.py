@@ -170,8 +170,12 @@ def _send_and_poll(conductor: port.Conductor, attempt: Attempt, outcome: Outcome
     asked_at = time.monotonic()
     try:
         found = conductor.report_and_poll(attempt, outcome, next_poll.worker_id, timeout=timeout)
-    except ConductorError as error:
+    except (ConductorUnavailable, ConductorUnknown) as error:
         next_poll.answer(error, asked_at)
+        raise
+    except ConductorError:
+        # It answered, and did not like the report: no reason to ask it less often.
+        next_poll.answer(None, asked_at)
         raise
     next_poll.answer(found, asked_at)
 
