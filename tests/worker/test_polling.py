@@ -3,6 +3,9 @@
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, ConductorUnknown
@@ -58,17 +61,39 @@ def test_a_held_queue_is_not_asked() -> None:
 
 def test_polls_wait_long_where_every_queue_can_have_a_slot_and_not_at_all_beside_work() -> None:
     idle, busy = Queue(A, was_empty=True), Queue(B, was_empty=False)
-    assert polling.patience([idle, busy], idle, 2) == polling.LONG_SECONDS
-    assert polling.patience([idle, Queue(C)], idle, 1) == polling.SHORT_SECONDS
-    assert polling.patience([idle, busy], idle, 1) == 0.0
+    assert polling.patience([idle, busy], idle, 2, 10.0) == polling.LONG_SECONDS
+    assert polling.patience([idle, Queue(C)], idle, 1, 10.0) == polling.SHORT_SECONDS
+    assert polling.patience([idle, busy], idle, 1, 10.0) == 0.0
 
 
 def test_no_slot_waits_for_a_queue_while_another_gives_at_once() -> None:
     idle, full = Queue(A, was_empty=True), Queue(B, was_empty=False, has_more=True)
-    assert polling.patience([idle, full], idle, 4) == 0.0
-    assert polling.patience([idle, full], full, 4) == polling.LONG_SECONDS
+    assert polling.patience([idle, full], idle, 4, 10.0) == 0.0
+    assert polling.patience([idle, full], full, 4, 10.0) == polling.LONG_SECONDS
     full.is_held = True
-    assert polling.patience([idle, full], idle, 4) == polling.LONG_SECONDS
+    assert polling.patience([idle, full], idle, 4, 10.0) == polling.LONG_SECONDS
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [Queue(A, was_empty=False, is_held=True), Queue(A, was_empty=False, has_more=True, asking=1)],
+    ids=["held", "others ask for it"],
+)
+@pytest.mark.parametrize("slots", [1, 4])
+def test_an_empty_queue_is_not_asked_without_end_because_another_is_not_to_be_had(busy: Queue, slots: int) -> None:
+    server = Counting()
+
+    async def main() -> None:
+        poller = made(server, [A, B], slots)
+        poller.queues = [replace(busy), Queue(B)]
+        asking = [asyncio.create_task(poller.next(f"s{number}", lambda: True)) for number in range(slots)]
+        await asyncio.sleep(1.0)
+        poller.stop()
+        await asyncio.gather(*asking)
+
+    asyncio.run(main())
+    assert {task_type for task_type, *_ in server.asked} == {B}
+    assert len(server.asked) <= 15
 
 
 def test_an_idle_worker_asks_once_a_second_per_type_however_many_slots_it_has() -> None:

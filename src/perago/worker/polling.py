@@ -102,13 +102,14 @@ class Polling:
             if along is not None and (found := await self._taken(along.queue, along.worker_id, along.answer)):
                 return found
             while not self.stopping.is_set() and can_run():
-                queue = choose(self.queues, time.monotonic())
-                if queue is None or time.monotonic() < self._not_before:
+                now = time.monotonic()
+                queue = choose(self.queues, now)
+                if queue is None or now < self._not_before:
                     await self._rest()
                     continue
-                worker_id = nonce(name)
-                queue.asking, queue.asked_at = queue.asking + 1, time.monotonic()
-                if found := await self._taken(queue, worker_id, self._poll(queue, worker_id)):
+                worker_id, wait = nonce(name), patience(self.queues, queue, self.idle, now)
+                queue.asking, queue.asked_at = queue.asking + 1, now
+                if found := await self._taken(queue, worker_id, self._poll(queue.task_type, worker_id, wait)):
                     return found
             return None
         finally:
@@ -124,9 +125,9 @@ class Polling:
         self.stopping.set()
         self._wake()
 
-    async def _poll(self, queue: Queue, worker_id: WorkerId) -> tuple[Polled | None, float]:
-        wait, asked_at = patience(self.queues, queue, self.idle), time.monotonic()
-        return await self.desk.call(self.desk.conductor.poll, queue.task_type, worker_id, wait_seconds=wait), asked_at
+    async def _poll(self, task_type: TaskType, worker_id: WorkerId, wait: float) -> tuple[Polled | None, float]:
+        asked_at = time.monotonic()
+        return await self.desk.call(self.desk.conductor.poll, task_type, worker_id, wait_seconds=wait), asked_at
 
     async def _taken(
         self, queue: Queue, worker_id: WorkerId, asking: Awaitable[tuple[Polled | None, float]]
@@ -192,13 +193,15 @@ def choose(queues: Sequence[Queue], now: float) -> Queue | None:
     return min(open_ones, key=lambda queue: (queue.is_cold(now), queue.asking, queue.asked_at), default=None)
 
 
-def patience(queues: Sequence[Queue], asked: Queue, idle: int) -> float:
-    """How long the next poll may wait: not where another queue would have given a task meanwhile."""
-    if any(queue.has_more and not queue.is_held for queue in queues if queue is not asked):
-        return 0.0
-    if idle >= len(queues):
+def patience(queues: Sequence[Queue], asked: Queue, idle: int, now: float) -> float:
+    """How long the next poll may wait: not where another queue would have given a task meanwhile.
+
+    One that was found empty just now is asked only where no other may be, so nothing is missed by waiting there a little.
+    """
+    elsewhere = any(queue.has_more and not queue.is_held for queue in queues if queue is not asked)
+    if idle >= len(queues) and not elsewhere:
         return LONG_SECONDS
-    return SHORT_SECONDS if all(queue.was_empty for queue in queues) else 0.0
+    return SHORT_SECONDS if asked.is_cold(now) or all(queue.was_empty for queue in queues) else 0.0
 
 
 def pause_after(failures: int) -> float:
