@@ -3,7 +3,7 @@
     .venv/bin/python bench/spark.py [--quick] [--json FILE]
 
 One driver and one lakeFS serve all contestants, which take turns within each round; medians are compared. Exits with 1 where a
-target is missed; --quick takes smaller sizes and fewer rounds, in which start-up and chance count for more, and leaves scaling out.
+target is missed; --quick takes smaller sizes and fewer rounds, in which start-up and chance count for more, and no scaling.
 """
 
 import argparse
