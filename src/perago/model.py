@@ -70,6 +70,11 @@ class Snapshot:
     workflow_status: str
     """Empty where only the task was read."""
     output: Mapping[str, Any]
+    output_is_elsewhere: bool = False
+    """It was too large for Conductor, which keeps it in its external payload storage."""
+    workflow_created: int = 0
+    """When the workflow's present run was created: only a restart renews it. 0 where only the task was read."""
+    workflow_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class Commit:
     meta_range_id: MetaRangeId
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    committer: str = ""
 
     @property
     def first_parent(self) -> CommitId | None:
@@ -124,8 +130,15 @@ class Staged:
 
     repository: Repository
     branch: BranchName
-    commit: Commit
-    """The staging commit, or the input commit itself where the branch is only a handle."""
+    commit: CommitId
+    """The staged commit, or the commit that a handle was made at."""
+    content: MetaRangeId | None = None
+    """What the staged commit holds; None for a handle."""
+
+    @property
+    def is_handle(self) -> bool:
+        """A staging branch without a commit of its own: only a right to move the target."""
+        return self.content is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +149,11 @@ class Outcome:
     output: Mapping[str, object] | None = None
     reason: str | None = None
     log: tuple[str, ...] = ()
+    """A traceback, or the last lines of a dead process."""
+    removals: tuple[str, ...] = ()
+    """A line about each commit that the attempt took off the target branch."""
+
+    @property
+    def task_log(self) -> tuple[str, ...]:
+        """For Conductor's task log."""
+        return (*self.removals, *self.log)

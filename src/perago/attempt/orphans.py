@@ -10,10 +10,7 @@ from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, LakeError, LakeNotFound
 from perago.lake import port as lake_port
 from perago.model import BranchName, Repository, Snapshot
-from perago.protocol import names
-
-_UNFINISHED_TASK = frozenset({"SCHEDULED", "IN_PROGRESS"})
-_UNFINISHED_WORKFLOW = frozenset({"RUNNING", "PAUSED"})
+from perago.protocol import fence, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +53,9 @@ def _over(name: names.StagingName, standing: Standing) -> str | None:
         case Unknown():
             return "Conductor no longer knows its task"
         case Snapshot():
-            if standing.status not in _UNFINISHED_TASK:
+            if standing.status not in fence.UNFINISHED_TASK:
                 return f"its attempt is over: {standing.status}"
-            if standing.workflow_status not in _UNFINISHED_WORKFLOW:
+            if standing.workflow_status not in fence.ACTIVE_WORKFLOW:
                 return f"its workflow is over: {standing.workflow_status}"
             return None if standing.retry_count == name.retry_count else "a later attempt has taken its place"
 

@@ -5,12 +5,13 @@ that one names the staging branch, never a commit: lakeFS resolves the name insi
 whose branch was deleted can publish nothing any more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
 from perago import events
 from perago.attempt import effect, staging
+from perago.attempt.target import TargetBranch
 from perago.errors import (
     LakeConflict,
     LakeError,
@@ -21,8 +22,8 @@ from perago.errors import (
     PublishUnknownError,
 )
 from perago.lake import port as lake_port
-from perago.model import BranchName, Commit, CommitId, Staged, WorkspaceRef
-from perago.protocol import decision, names
+from perago.model import BranchName, Commit, CommitId, Snapshot, Staged, WorkspaceRef
+from perago.protocol import decision, head, labels, rivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +31,32 @@ class Publication:
     lake: lake_port.Lake
     effects: effect.Effects
     staging: staging.Staging
-    require_current: Callable[[], None]
+    branch: TargetBranch
+    require_current: Callable[[], Snapshot]
     """The attempt fence."""
     publish_seconds: float
+    unlabelled: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
 
     @property
     def target(self) -> WorkspaceRef:
         return self.staging.target
 
     def confirm(self, staged: Staged | None, handle: Callable[[], Staged]) -> CommitId:
-        """Fence, revoke, read the head, decide, act, verify. `handle` makes a staging branch at the input where there is none."""
-        rivals = self._rivals()
-        self.require_current()
-        self._revoke(rivals)
-        plan = self._plan(staged)
+        """Claim, read the head, decide, act, verify. `handle` makes a staging branch at the input where there is none.
+
+        An attempt without a change has nothing to publish, so it takes no part in the order of live attempts until it has to
+        move the branch; then it announces itself by a handle and claims the branch again.
+        """
+        change_is_empty = staged is None or staged.is_handle
+        own = self._claim(competes=not change_is_empty)
+        plan = decision.decide(
+            self.staging.attempt,
+            self.target.ref,
+            self.branch.look(own),
+            change_is_empty=change_is_empty,
+            read_only=False,
+            unlabelled=self.unlabelled,
+        )
         match plan:
             case decision.Keep():
                 return self.target.ref
@@ -51,53 +64,33 @@ class Publication:
                 raise PublishFenceError(reason)
             case decision.Merge():
                 return self._merge(_present(staged))
-            case decision.Replace() | decision.MoveBack():
-                self._refuse_uncommitted()
-                movable = staged or handle()
+            case decision.Replace(abandoned, why):
                 self.require_current()
-                self._require_still(plan, movable)
-                return self._relocate(movable)
+                return self._relocate(_present(staged), abandoned, why, events.Removal.REPLACE)
+            case decision.MoveBack(abandoned, why):
+                announced = staged or handle()
+                self._claim(competes=True)
+                return self._relocate(announced, abandoned, why, events.Removal.MOVE_BACK)
             case _:
                 assert_never(plan)
 
-    # revoke
+    # claim: no other attempt that Conductor still wants goes first, and the others cannot publish any more
 
-    def _rivals(self) -> Sequence[BranchName]:
-        """Listed before the attempt fence: then none can belong to an attempt after this one, whatever its retry count says.
+    def _claim(self, *, competes: bool, but: BranchName | None = None) -> Snapshot:
+        """List, fence, then settle with each rival.
 
-        The whole repository's are listed, because a zombie of another step, or of a workflow that has ended, is one too.
+        Listed before the attempt fence: then none can belong to an attempt after this one. Listed after the own staging branch
+        exists (`competes`): then of two attempts at least one sees the other.
         """
-        ours = names.parse(self.staging.name)
-        with self.effects.of(events.Phase.REVOKE, "list staging branches"):
-            found = [names.parse(branch.name) for branch in self.lake.branches(self.target.repository, names.PREFIX)]
-        return [name.branch for name in found if name is not None and ours is not None and ours.rivals(name)]
-
-    def _revoke(self, rivals: Sequence[BranchName]) -> None:
-        """Not one may be left behind: an attempt that cannot revoke does not publish."""
-        for branch in rivals:
-            with self.effects.of(events.Phase.REVOKE, "delete staging branch of another attempt"):
-                try:
-                    self.lake.delete_branch(self.target.repository, branch)
-                except LakeNotFound:
-                    continue
-
-    # decide
-
-    def _plan(self, staged: Staged | None) -> decision.Plan:
-        head = self.lake.head(self.target.repository, self.target.branch)
-        change_is_empty = staged is None or staged.commit.id == self.target.ref
-        return decision.decide(self.target.ref, head.id, head.first_parent, change_is_empty=change_is_empty, read_only=False)
-
-    def _require_still(self, plan: decision.Plan, staged: Staged) -> None:
-        if self._plan(staged) != plan:
-            raise PublishFenceError(
-                f"branch {self.target.branch} moved while this attempt was about to publish: somebody else writes to it"
-            )
-
-    def _refuse_uncommitted(self) -> None:
-        """A branch with uncommitted changes is relocated by lakeFS without a word, and they stay on top."""
-        if any(self.lake.uncommitted(self.target.repository, self.target.branch)):
-            raise self._uncommitted()
+        found = self.branch.list_rivals(but=[self.staging.name] if but is None else [self.staging.name, but])
+        own = self.require_current()
+        known = [self.branch.ask_about(name) for name in found]
+        live = [rival for rival in known if rivals.is_live(rival, self.staging.attempt)]
+        first = next((rival for rival in live if competes and rivals.precedes(rival, own)), None)
+        if first is not None:
+            raise _yields(first, self.target.branch)
+        self.branch.revoke([rival for rival in known if competes or rival not in live], live)
+        return own
 
     # act
 
@@ -109,79 +102,97 @@ class Publication:
                     staged.branch,
                     self.target.branch,
                     message=self.staging.message,
-                    metadata=self.staging.labels("confirm"),
+                    metadata=self.staging.labels,
                     timeout=self.publish_seconds,
                 )
             except LakeUnknown as error:
-                return self._rescue(lambda head: self._shows(head, staged), error)
+                return self._rescue(lambda found: self._shows(found, staged) and self._is_own(found), error)
             except LakeError as error:
                 self._explain(error, "merge into", "fs:CreateCommit on it")
         return self._verify(merged, staged)
 
-    def _relocate(self, staged: Staged) -> CommitId:
-        """To the staged commit, or back to the input where the staging branch is only a handle."""
+    def _relocate(self, staged: Staged, gone: CommitId, why: str, removal: events.Removal) -> CommitId:
+        """To the staged commit, or to where a handle stands, while the head is still `gone`."""
+        self.branch.require_still(gone)
         with self.effects.of(events.Phase.PUBLISH, "relocate"):
             try:
                 self.lake.relocate(staged.repository, self.target.branch, staged.branch, timeout=self.publish_seconds)
             except LakeUnknown as error:
                 # Nothing less than our own commit will do: the abandoned one may hold the same content, and our request may still
                 # come and replace it.
-                return self._rescue(lambda head: head.id == staged.commit.id, error)
+                self._rescue(lambda found: found.id == staged.commit, error)
             except LakeError as error:
                 self._explain(error, "relocate", "fs:RevertBranch on it and take it out of the branch protection rules")
+        self.effects.emit(events.Removed(removal, self.target.branch, gone, staged.commit, why))
         with self.effects.of(events.Phase.VERIFY, "read the head"):
-            if self._head().id != staged.commit.id:
+            if self.branch.read_head().id != staged.commit:
                 raise PublishFenceError(
-                    f"branch {self.target.branch} moved right after it was published: somebody else writes to it"
+                    f"branch {self.target.branch} moved right after it was published: something else writes to it"
                 )
-        return staged.commit.id
+        return staged.commit
 
     # verify
 
     def _verify(self, merged: CommitId, staged: Staged) -> CommitId:
         with self.effects.of(events.Phase.VERIFY, "read the merge commit"):
-            if self._shows(self.lake.commit(staged.repository, merged), staged):
+            made = self.lake.commit(staged.repository, merged)
+            if self._shows(made, staged):
                 return merged
-        return self._mend(merged, staged)
+        return self._mend(made, staged)
 
     def _shows(self, commit: Commit, staged: Staged) -> bool:
         """Directly on the input, and exactly what was staged."""
-        return commit.parents == (self.target.ref,) and commit.meta_range_id == staged.commit.meta_range_id
+        return commit.parents == (self.target.ref,) and commit.meta_range_id == staged.content
 
-    def _mend(self, merged: CommitId, staged: Staged) -> CommitId:
-        """A request of a revoked attempt was under way and came in first: put the staged commit in the place of both."""
-        if self._head().id != merged:
-            raise PublishFenceError(f"branch {self.target.branch} moved while this attempt published: somebody else writes to it")
-        return self._relocate(staged)
+    def _mend(self, made: Commit, staged: Staged) -> CommitId:
+        """The merge met a commit that was not there when the head was read.
+
+        If that one is verified as abandoned, the staged commit takes the place of both. Otherwise this attempt removes its own
+        commit again: it must not remove, nor stand on, what it knows nothing about.
+        """
+        if made.first_parent is None or made.first_parent == self.target.ref:
+            raise PublishFenceError(f"the merge into branch {self.target.branch} does not hold what was staged")
+        met = self.lake.commit(staged.repository, made.first_parent)
+        standing = self.branch.standing(met, self.require_current()) if met.first_parent == self.target.ref else None
+        if not isinstance(standing, head.Abandoned):
+            self._undo(made, met.id)
+        return self._relocate(staged, made.id, f"a merge that met {met.id} ({standing.why})", events.Removal.MEND)
+
+    def _undo(self, made: Commit, met: CommitId) -> NoReturn:
+        with self.staging.second_handle(met) as handle:
+            self._claim(competes=True, but=handle.branch)
+            self._relocate(handle, made.id, "this attempt's own merge, which met a commit that must stay", events.Removal.UNDO)
+        raise PublishFenceError(
+            f"{met} reached branch {self.target.branch} while this attempt published; its own commit was removed again. "
+            "A retry decides about the branch as it is now"
+        )
 
     # a reply that never came
 
     def _rescue(self, is_published: Callable[[Commit], bool], error: LakeUnknown) -> CommitId:
-        """Give up our own right first, so that the request cannot start over; then one read of the head may settle it."""
+        """One read of the head may settle it.
+
+        The staging branch is still there: as long as the request may be applied, other attempts have to see this one.
+        """
         try:
-            self.staging.delete()
-            head = self._head()
+            found = self.branch.read_head()
         except LakeError as second:
             raise self._unknown() from second
-        if not is_published(head):
+        if not is_published(found):
             raise self._unknown() from error
-        return head.id
+        return found.id
+
+    def _is_own(self, found: Commit) -> bool:
+        """Made by this execution. Another attempt may have published the same content on the same input."""
+        by = labels.read(found.metadata)
+        return by is not None and by.execution == self.staging.execution
 
     # words
-
-    def _head(self) -> Commit:
-        return self.lake.head(self.target.repository, self.target.branch)
 
     def _unknown(self) -> PublishUnknownError:
         return PublishUnknownError(
             f"the publish request to branch {self.target.branch} broke off and its head does not show the result; "
             "a retry replaces whatever comes of it"
-        )
-
-    def _uncommitted(self) -> PublishFenceError:
-        return PublishFenceError(
-            f"branch {self.target.branch} has uncommitted changes: somebody wrote to it directly; "
-            "commit or reset them in lakeFS first"
         )
 
     def _explain(self, error: LakeError, verb: str, permission: str) -> NoReturn:
@@ -194,7 +205,8 @@ class Publication:
                     f"lakeFS does not let this worker {verb} branch {self.target.branch}: allow its credentials {permission}"
                 ) from error
             case LakeConflict():
-                self._refuse_uncommitted()
+                if any(self.lake.uncommitted(self.target.repository, self.target.branch)):
+                    raise self.branch.uncommitted() from error
                 raise PublishFenceError(f"branch {self.target.branch} moved while this attempt published: {error}") from error
             case _:
                 raise error
@@ -202,5 +214,12 @@ class Publication:
 
 def _present(staged: Staged | None) -> Staged:
     if staged is None:
-        raise AssertionError("a merge is only decided for a change that was staged")
+        raise AssertionError("a merge or a replacement is only decided for a change that was staged")
     return staged
+
+
+def _yields(rival: rivals.Rival, branch: BranchName) -> PublishFenceError:
+    return PublishFenceError(
+        f"{rival} publishes to branch {branch} too and started first; this attempt gives way to it. "
+        "Let one step follow the other, each starting from the workspace that the one before it left"
+    )

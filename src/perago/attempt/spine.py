@@ -3,16 +3,19 @@
 import contextlib
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perago import events
 from perago.attempt import effect, outcome, port, publish, staging
+from perago.attempt.target import TargetBranch
 from perago.conductor import port as conductor_port
 from perago.errors import (
     ConductorNotFound,
+    LakeError,
     LakeNotFound,
     PeragoError,
+    PublishFenceError,
     StaleAttemptError,
     TaskFailed,
     TaskInputError,
@@ -20,8 +23,8 @@ from perago.errors import (
 )
 from perago.events import Phase
 from perago.lake import port as lake_port
-from perago.model import Attempt, Commit, ExecutionId, Outcome, WorkspaceRef
-from perago.protocol import fence
+from perago.model import Attempt, ExecutionId, Outcome, Snapshot, WorkspaceRef
+from perago.protocol import decision, fence
 from perago.protocol.budget import DEFAULT as DEFAULT_BUDGET
 from perago.protocol.budget import Budget
 
@@ -40,6 +43,7 @@ class Execution:
     emit: events.Emit = events.ignore
     clock: Callable[[], float] = time.monotonic
     reason_max_length: int = outcome.REASON_MAX_LENGTH
+    unlabelled: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
 
     @property
     def effects(self) -> effect.Effects:
@@ -48,27 +52,28 @@ class Execution:
 
 def run(execution: Execution, task_input: Mapping[str, Any]) -> Outcome:
     """Never raises for anything that a task, a server or a workspace does."""
+    removals = _Removals(execution.emit)
     try:
         call = execution.task.accept(task_input)
         if call.workspace is None:
             return outcome.completed(None, _body(execution, None, call.params))
         with contextlib.ExitStack() as cleanup:
-            return _transaction(execution, call.workspace, call.params, cleanup)
+            ended = _transaction(replace(execution, emit=removals.emit), call.workspace, call.params, cleanup)
     except Exception as error:  # noqa: BLE001  the one place where an exception becomes a report; nothing of it is lost
-        return outcome.failed(error, execution.reason_max_length)
+        ended = outcome.failed(error, execution.reason_max_length)
+    return replace(ended, removals=removals.lines)
 
 
 def _transaction(execution: Execution, target: WorkspaceRef, params: object, cleanup: contextlib.ExitStack) -> Outcome:
     task, effects = execution.task, execution.effects
-    source = _input_commit(execution, target)
+    branch = TargetBranch(execution.lake, execution.conductor, effects, execution.attempt, target)
+    _check_early(execution, branch)
     workspace = cleanup.enter_context(_opened(execution, target))
     with effects.of(Phase.PRE_CHECK, "pre checks"):
         task.check_before(workspace.listing())
-    stage = staging.Staging(execution.lake, effects, execution.attempt, execution.id, target, source)
     staged = None
     if workspace.needs_branch_before_body and not task.read_only:
-        require_current(execution)
-        staged = cleanup.enter_context(stage.branch())
+        staged = cleanup.enter_context(_staging(execution, target, require_current(execution)).branch())
         workspace.attach(staged.branch)
     result = _body(execution, workspace.argument(), params, workspace.blame)
     workspace.settle()
@@ -76,19 +81,25 @@ def _transaction(execution: Execution, target: WorkspaceRef, params: object, cle
         task.check_after(workspace.listing())
     if task.read_only:
         return outcome.completed(target, result)
-    require_current(execution)
+    stage = _staging(execution, target, require_current(execution))
     if not workspace.changed().is_empty:
         staged = staged or cleanup.enter_context(stage.branch())
         workspace.fill(staged.branch)
         staged = stage.commit(staged)
     publication = publish.Publication(
-        execution.lake, effects, stage, lambda: require_current(execution), execution.budget.publish_seconds
+        execution.lake,
+        effects,
+        stage,
+        branch,
+        lambda: require_current(execution),
+        execution.budget.publish_seconds,
+        execution.unlabelled,
     )
     published = publication.confirm(staged, lambda: cleanup.enter_context(stage.branch()))
     return outcome.completed(WorkspaceRef(target.repository, target.branch, published), result)
 
 
-def require_current(execution: Execution) -> None:
+def require_current(execution: Execution) -> Snapshot:
     """The attempt fence: a fresh read of Conductor, every time."""
     with execution.effects.of(Phase.FENCE, "attempt fence"):
         try:
@@ -96,10 +107,52 @@ def require_current(execution: Execution) -> None:
         except ConductorNotFound as error:
             raise StaleAttemptError("Conductor no longer knows this task: its workflow was removed or restarted") from error
         fence.assert_current_attempt_snapshot(execution.attempt, snapshot, execution.conductor.lease_seconds_left())
+        return snapshot
 
 
-def _input_commit(execution: Execution, target: WorkspaceRef) -> Commit:
-    """The first read of all: an input that names a branch or a tag would not be the same for the next attempt."""
+def _check_early(execution: Execution, branch: TargetBranch) -> None:
+    """What can only be refused is refused before the body runs. A branch that stands at the input needs no second look."""
+    target = branch.ref
+    with execution.effects.of(Phase.PREPARE, "read the target branch"):
+        try:
+            at = execution.lake.branch(target.repository, target.branch)
+        except LakeNotFound as error:
+            raise _no_branch(execution, target) from error
+    if at == target.ref:
+        return
+    _require_commit(execution, target)
+    if execution.task.read_only:
+        return
+    plan = decision.decide(
+        execution.attempt,
+        target.ref,
+        branch.look(require_current(execution)),
+        change_is_empty=False,
+        read_only=False,
+        unlabelled=execution.unlabelled,
+    )
+    if isinstance(plan, decision.Refuse):
+        raise PublishFenceError(plan.reason)
+
+
+def _no_branch(execution: Execution, target: WorkspaceRef) -> PeragoError:
+    """What is wrong with a `workspace.branch` that names no branch. A tag or a commit id never will name one."""
+    _require_commit(execution, target)
+    try:
+        found = execution.lake.commit(target.repository, target.branch)
+    except LakeError:
+        return WorkspaceError(f"branch {target.branch} does not exist in repository {target.repository}")
+    return TaskInputError(
+        f"workspace.branch {target.branch} is a tag or a commit ({found.id}), not a branch; name the branch to publish to"
+    )
+
+
+def _staging(execution: Execution, target: WorkspaceRef, own: Snapshot) -> staging.Staging:
+    return staging.Staging(execution.lake, execution.effects, execution.attempt, execution.id, target, own.workflow_created)
+
+
+def _require_commit(execution: Execution, target: WorkspaceRef) -> None:
+    """An input that names a branch or a tag would not be the same for the next attempt."""
     with execution.effects.of(Phase.PREPARE, "read the input commit"):
         try:
             found = execution.lake.commit(target.repository, target.ref)
@@ -107,7 +160,6 @@ def _input_commit(execution: Execution, target: WorkspaceRef) -> Commit:
             raise WorkspaceError(f"workspace.ref {target.ref} does not exist in repository {target.repository}") from error
         if found.id != target.ref:
             raise TaskInputError(f"workspace.ref {target.ref} is not a commit id: it resolves to {found.id}; pass that id itself")
-        return found
 
 
 @contextlib.contextmanager
@@ -118,6 +170,19 @@ def _opened(execution: Execution, target: WorkspaceRef) -> Generator[port.Attemp
         yield workspace
     finally:
         execution.effects.clean_up("close workspace", workspace.close, "failed to clean local workspace")
+
+
+@dataclass(slots=True)
+class _Removals:
+    """Passes events on and keeps a line for Conductor's task log of each commit that was taken off the target."""
+
+    passed_on: events.Emit
+    lines: tuple[str, ...] = ()
+
+    def emit(self, event: events.Event) -> None:
+        if isinstance(event, events.Removed):
+            self.lines = (*self.lines, str(event))
+        self.passed_on(event)
 
 
 def _body(

@@ -2,64 +2,82 @@
 
 import contextlib
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perago import events
 from perago.attempt import effect
 from perago.errors import LakeConflict, LakeNotFound, PublishFenceError, StaleAttemptError
 from perago.lake import port as lake_port
-from perago.model import Attempt, BranchName, Commit, ExecutionId, Staged, WorkspaceRef
-from perago.protocol import names
+from perago.model import Attempt, BranchName, CommitId, ExecutionId, Staged, WorkspaceRef
+from perago.protocol import labels, names
+
+_SECOND = "u"
+"""Marks the execution's second staging branch, which removes a commit of its own again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """One execution's right to publish: whoever deletes its branch takes it away."""
+    """One execution's right to publish: deleting its branch takes it away."""
 
     lake: lake_port.Lake
     effects: effect.Effects
     attempt: Attempt
     execution: ExecutionId
     target: WorkspaceRef
-    source: Commit
-    """The input commit."""
+    workflow_created: int
+    """Of the attempt's own workflow, as the attempt fence read it."""
+    name: BranchName = field(init=False)
 
-    @property
-    def name(self) -> BranchName:
-        return names.staging_branch(self.attempt, self.execution, self.target.branch)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", names.staging_branch(self.attempt, self.execution, self.target.branch))
 
     @contextlib.contextmanager
     def branch(self) -> Generator[Staged]:
         """The branch at the input commit: a handle as it stands, and where the change is brought to. Deleted on the way out."""
-        with self.effects.of(events.Phase.STAGE, "create staging branch"):
-            self._create()
-        try:
-            yield Staged(self.target.repository, self.name, self.source)
-        finally:
-            self.effects.clean_up("delete staging branch", self.delete, "failed to clean staging workspace")
+        with self._made(self.name, self.target.ref) as staged:
+            yield staged
 
-    def _create(self) -> None:
+    @contextlib.contextmanager
+    def second_handle(self, commit: CommitId) -> Generator[Staged]:
+        """A handle at another commit than the input."""
+        name = names.staging_branch(self.attempt, ExecutionId(self.execution + _SECOND), self.target.branch)
+        with self._made(name, commit) as staged:
+            yield staged
+
+    @contextlib.contextmanager
+    def _made(self, name: BranchName, commit: CommitId) -> Generator[Staged]:
+        with self.effects.of(events.Phase.STAGE, "create staging branch"):
+            self._create(name, commit)
         try:
-            self.lake.create_branch(self.target.repository, self.name, self.target.ref)
+            yield Staged(self.target.repository, name, commit)
+        finally:
+            self._clean_up(name)
+
+    def _create(self, name: BranchName, commit: CommitId) -> None:
+        try:
+            self.lake.create_branch(self.target.repository, name, commit)
         except LakeConflict as error:
             raise PublishFenceError(
                 "the staging branch of this execution exists already: another one works under its id"
             ) from error
         except BaseException:
-            # It may be there although nobody said so.
-            self.effects.clean_up("delete staging branch", self.delete, "failed to clean staging workspace")
+            # It may be there although the answer did not say so.
+            self._clean_up(name)
             raise
 
-    def delete(self) -> None:
-        """Gone is gone, whoever did it."""
+    def _clean_up(self, name: BranchName) -> None:
+        self.effects.clean_up("delete staging branch", lambda: self.delete(name), "failed to clean staging workspace")
+
+    def delete(self, name: BranchName) -> None:
+        """Gone is gone, by whatever request."""
         with contextlib.suppress(LakeNotFound):
-            self.lake.delete_branch(self.target.repository, self.name)
+            self.lake.delete_branch(self.target.repository, name)
 
     def commit(self, staged: Staged) -> Staged:
         """Commit what was brought onto the branch. If nothing differs from the input after all, it stays a handle."""
         with self.effects.of(events.Phase.STAGE, "commit"):
             try:
-                made = self.lake.commit_branch(staged.repository, staged.branch, self.message, self.labels("try"))
+                made = self.lake.commit_branch(staged.repository, staged.branch, self.message, self.labels)
             except LakeNotFound as error:
                 raise revoked() from error
             except LakeConflict:
@@ -67,20 +85,12 @@ class Staging:
                     raise
                 return staged
         if made.parents != (self.target.ref,):
-            raise PublishFenceError("somebody else committed to the staging branch")
-        return Staged(staged.repository, staged.branch, made)
+            raise PublishFenceError("the staging branch holds a commit that this attempt did not make")
+        return Staged(staged.repository, staged.branch, made.id, made.meta_range_id)
 
-    def labels(self, phase: str) -> dict[str, str]:
-        """For people who read the history; nothing here is ever read to decide."""
-        return {
-            "perago.phase": phase,
-            "perago.workflow": self.attempt.workflow_id,
-            "perago.task": self.attempt.reference_name,
-            "perago.task_id": self.attempt.task_id,
-            "perago.attempt": str(self.attempt.retry_count),
-            "perago.execution": self.execution,
-            "perago.expected_head": self.target.ref,
-        }
+    @property
+    def labels(self) -> dict[str, str]:
+        return labels.write(self.attempt, self.execution, self.target.ref, self.workflow_created)
 
     @property
     def message(self) -> str:

@@ -64,10 +64,10 @@ class ConductorClient:
         """The task first: a workflow that ends between the two reads is then seen as ended."""
         task = self._object(f"/tasks/{wire.segment(task_id)}")
         workflow = self._object(f"/workflow/{wire.segment(workflow_id)}", {"includeTasks": "false"})
-        return wire.snapshot(task, str(workflow.get("status", "")))
+        return wire.snapshot(task, workflow)
 
     def task(self, task_id: TaskId) -> Snapshot:
-        return wire.snapshot(self._object(f"/tasks/{wire.segment(task_id)}"), "")
+        return wire.snapshot(self._object(f"/tasks/{wire.segment(task_id)}"))
 
     def extend_lease(self, attempt: Attempt) -> None:
         self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"extendLease": True})

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from perago.conductor import port
 from perago.errors import ConductorError, ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
-from perago.model import Attempt, Outcome, WorkerId
+from perago.model import Attempt, CommitId, Outcome, WorkerId
+from perago.protocol import head
 
 SHORTEST_REQUEST = 0.2
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -33,9 +34,11 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """Conductor no longer wants the attempt: timed out, cancelled, rerun, ended by somebody else, or gone."""
+    """Conductor no longer wants the attempt: timed out, cancelled, rerun, ended by another report, or gone."""
 
     reason: str
+    accepted: CommitId | None = None
+    """The commit that the task was completed with, by whichever execution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,14 @@ def is_current(attempt: Attempt, seen: port.Snapshot) -> bool:
 def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded | bool:
     """True: taken. False: still waiting for a result of this attempt. Otherwise why it never will be taken."""
     if not same_execution(attempt, seen):
-        return Superseded(f"the task was handed out again (status {seen.status}, worker {seen.worker_id or 'none'})")
+        again = f"the task was handed out again (status {seen.status}, worker {seen.worker_id or 'none'})"
+        return Superseded(again, head.accepted_ref(seen))
     if seen.status == "IN_PROGRESS":
         return Superseded(f"its workflow is {seen.workflow_status}") if seen.workflow_status in _ENDED else False
     if seen.status not in _TAKEN_AS[outcome.status]:
-        return Superseded(f"the task is {seen.status}")
+        return Superseded(f"the task is {seen.status}", head.accepted_ref(seen))
     if outcome.output is not None and seen.output and _plain(seen.output) != _plain(outcome.output):
-        return Superseded("the task was completed with another output")
+        return Superseded("the task was completed with another output", head.accepted_ref(seen))
     return True
 
 

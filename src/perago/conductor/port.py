@@ -27,9 +27,15 @@ class Polled:
 
 
 class AttemptFence(Protocol):
-    """What the attempt's spine needs of Conductor, and nothing else of it: a fresh read, wherever it is made."""
+    """What an attempt needs of Conductor, and nothing else of it: fresh reads, wherever they are made."""
 
-    def snapshot(self, attempt: Attempt) -> Snapshot: ...
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        """The attempt's own task and its workflow."""
+        ...
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        """Another task, with its workflow if that is named; `ConductorNotFound` where Conductor does not know it."""
+        ...
 
     def lease_seconds_left(self) -> float:
         """Until the local lease deadline; negative once it has passed."""

@@ -54,7 +54,9 @@ def attempt(task: Json) -> Attempt:
         ) from error
 
 
-def snapshot(task: Json, workflow_status: str) -> Snapshot:
+def snapshot(task: Json, workflow: Json | None = None) -> Snapshot:
+    """`workflow` is None where only the task was read."""
+    run: Json = workflow or {}
     return Snapshot(
         workflow_id=WorkflowId(str(task.get("workflowInstanceId", ""))),
         task_id=TaskId(str(task.get("taskId", ""))),
@@ -63,8 +65,11 @@ def snapshot(task: Json, workflow_status: str) -> Snapshot:
         worker_id=WorkerId(task["workerId"]) if task.get("workerId") else None,
         start_time=int(task.get("startTime", 0)),
         poll_count=int(task.get("pollCount", 0)),
-        workflow_status=workflow_status,
+        workflow_status=str(run.get("status", "")),
         output=task.get("outputData") or {},
+        output_is_elsewhere=bool(task.get("externalOutputPayloadStoragePath")),
+        workflow_created=int(run.get("createTime") or 0),
+        workflow_name=str(task.get("workflowType") or ""),
     )
 
 
@@ -80,7 +85,7 @@ def report(of: Attempt, outcome: Outcome, *, now: float) -> dict[str, Any]:
         body["outputData"] = dict(outcome.output or {})
     elif outcome.reason is not None:
         body["reasonForIncompletion"] = outcome.reason
-    if outcome.log:
+    if outcome.task_log:
         # One entry, however many lines: the server keeps only the first ten.
-        body["logs"] = [{"log": "\n".join(outcome.log), "taskId": of.task_id, "createdTime": int(now * 1000)}]
+        body["logs"] = [{"log": "\n".join(outcome.task_log), "taskId": of.task_id, "createdTime": int(now * 1000)}]
     return body

@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from perago import wire
-from perago.errors import LakeCorrupt, LakeForbidden, LakeRejected, RuntimeConfigError
+from perago.errors import LakeConflict, LakeCorrupt, LakeForbidden, LakeRejected, RuntimeConfigError
 from perago.lake import decode, http, labels, names, presigned, transfer, translate
 from perago.lake.http import Request, RequestRecord, Timeouts
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
@@ -94,6 +94,10 @@ class LakeFS:
         target = f"{_repository(repository)}/refs/{names.branch(branch)}/commits?amount=1&limit=true"
         return self._get("head", f"read the head of {repository}/{branch}", target, decode.newest)
 
+    def branch(self, repository: Repository, branch: BranchName) -> CommitId:
+        what = f"read branch {branch} of {repository}"
+        return self._get("branch", what, _branch(repository, branch), decode.branch_head).commit
+
     def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
         body = {"name": names.branch(branch), "source": source, "hidden": True}
         what = f"create branch {branch} in {repository}"
@@ -103,11 +107,11 @@ class LakeFS:
         what = f"delete branch {branch} of {repository}"
         self._write(_Write("delete_branch", what, "DELETE", _branch(repository, branch)), http.acknowledged)
 
-    def branches(self, repository: Repository, prefix: str) -> Iterable[BranchHead]:
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
         what = f"list the branches of {repository} that begin with {prefix!r}"
         target = f"{_repository(repository)}/branches?show_hidden=true&prefix={names.text(prefix)}"
-        for page in self._pages("branches", what, target):
-            yield from map(decode.branch_head, page)
+        for found in self._pages("branches", what, target, page):
+            yield from map(decode.branch_head, found)
 
     def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
         body = {"message": message, "metadata": dict(metadata)}
@@ -137,6 +141,19 @@ class LakeFS:
         except LakeForbidden as error:
             hint = "replacing an abandoned publication needs fs:RevertBranch and a branch without protection rules"
             raise LakeForbidden(f"{error}; {hint}") from error
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        """A merge of the branch into itself: lakeFS rewrites the branch's record before it finds that nothing is to be merged."""
+        what = f"interrupt the updates of {repository}/{branch}"
+        path = f"{_repository(repository)}/refs/{names.branch(branch)}/merge/{names.branch(branch)}"
+        body = {"message": "interrupt updates", "squash_merge": True}
+        try:
+            self._write(_Write("interrupt_updates", what, "POST", path, body), _json(decode.merged))
+        except LakeConflict as error:
+            if translate.NO_CHANGES not in str(error):
+                raise
+        else:
+            raise LakeRejected(f"{what}: lakeFS made a commit of a branch merged into itself")
 
     # objects
 
@@ -281,10 +298,10 @@ class LakeFS:
         target = f"{API}{write.target}"
         return self._http.call(Request(write.verb, write.what, write.method, target, seconds, headers, text, write=True), receive)
 
-    def _pages(self, verb: str, what: str, target: str) -> Iterator[Sequence[decode.Json]]:
+    def _pages(self, verb: str, what: str, target: str, amount: int = PAGE) -> Iterator[Sequence[decode.Json]]:
         after: str | None = ""
         while after is not None:
-            page, after = self._get(verb, what, f"{target}&amount={PAGE}&after={names.text(after)}", decode.results)
+            page, after = self._get(verb, what, f"{target}&amount={amount}&after={names.text(after)}", decode.results)
             yield page
 
 

@@ -24,6 +24,7 @@ def commit(reply: Json) -> Commit:
         meta_range_id=MetaRangeId(reply["meta_range_id"]),
         message=reply["message"],
         metadata=reply.get("metadata") or {},
+        committer=reply.get("committer") or "",
     )
 
 

@@ -77,6 +77,10 @@ class Lake(Protocol):
         """The branch's newest commit with its parents, in one request."""
         ...
 
+    def branch(self, repository: Repository, branch: BranchName) -> CommitId:
+        """Where the branch stands; `LakeNotFound` for anything that is not a branch, tags and commit ids included."""
+        ...
+
     def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
         """A hidden branch at `source`; `LakeConflict` if the name is taken."""
         ...
@@ -85,8 +89,8 @@ class Lake(Protocol):
         """`LakeNotFound` if it is gone already."""
         ...
 
-    def branches(self, repository: Repository, prefix: str) -> Iterable[BranchHead]:
-        """All branches whose name begins with `prefix`, hidden ones too, page by page."""
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
+        """All branches whose name begins with `prefix`, hidden ones too, in byte order; `page` per request, as far as asked."""
         ...
 
     def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
@@ -108,6 +112,13 @@ class Lake(Protocol):
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:
         """Hard-reset `target` to where the branch `to`, resolved by name on the server, stands."""
+        ...
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        """Make each merge into the branch and each relocation of it that is under way start over and resolve its source again.
+
+        The branch stays where it is. `LakeConflict` if it has uncommitted changes; then nothing was interrupted.
+        """
         ...
 
     # objects

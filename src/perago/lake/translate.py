@@ -29,7 +29,8 @@ _LEAVES: dict[int, type[LakeError]] = {
     HTTPStatus.TOO_MANY_REQUESTS: LakeUnavailable,
     HTTPStatus.NOT_IMPLEMENTED: LakeRejected,
 }
-_CONFLICTS = ("no changes", "dirty branch")
+NO_CHANGES = "no changes"
+_CONFLICTS = (NO_CHANGES, "dirty branch")
 """lakeFS answers these with 400."""
 _LOCKED = "currently locked"
 """A 500 that says the update was never begun."""

@@ -1,8 +1,19 @@
-"""The publish decision: the target branch's state and the change come in, one plan leaves. Nothing else decides."""
+"""The publish decision: what is known about the target's head and the change come in, one plan leaves. Nothing else decides."""
 
+import re
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
 
-from perago.model import CommitId
+from perago.model import Attempt, CommitId
+from perago.protocol import head, labels
+
+
+class UnlabelledHead(StrEnum):
+    """What becomes of a commit without Perago's labels that stands directly on the input."""
+
+    REPLACE = "replace"
+    REFUSE = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +23,10 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The target shows one abandoned publication on top of the input: relocate it to the staged commit."""
+    """The target shows a commit that has to go: relocate it to the staged commit. `why` is for the record."""
 
     abandoned: CommitId
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +36,10 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class MoveBack:
-    """Nothing changed, but the target shows an abandoned publication: relocate it back to the input."""
+    """Nothing changed, but the target shows a commit that has to go: relocate it back to the input."""
 
     abandoned: CommitId
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +53,128 @@ Plan = Merge | Replace | Keep | MoveBack | Refuse
 
 
 def decide(
-    input_ref: CommitId, head: CommitId | None, head_parent: CommitId | None, *, change_is_empty: bool, read_only: bool
+    attempt: Attempt,
+    input_ref: CommitId,
+    target: head.Head | None,
+    *,
+    change_is_empty: bool,
+    read_only: bool,
+    unlabelled: UnlabelledHead = UnlabelledHead.REPLACE,
 ) -> Plan:
-    """`head` is None where it was not read, which only a read-only task may do; `head_parent` is the head's first parent."""
+    """`target` is None where the head was not read, which only a read-only task may do. `attempt` only words the refusals."""
     if read_only:
         return Keep()
-    if head == input_ref:
-        return Keep() if change_is_empty else Merge()
-    if head is not None and head_parent == input_ref:
-        return MoveBack(head) if change_is_empty else Replace(head)
+    if target is None:
+        raise AssertionError("the head is read before anything is published")
+    match target.place:
+        case head.Place.AT_INPUT:
+            return Keep() if change_is_empty else Merge()
+        case head.Place.ON_INPUT:
+            verdict = _on_input(attempt, input_ref, target, unlabelled)
+        case head.Place.BESIDE_INPUT:
+            verdict = _beside_input(input_ref, target)
+        case head.Place.ELSEWHERE:
+            verdict = _elsewhere(input_ref, target)
+        case _:
+            assert_never(target.place)
+    if isinstance(verdict, Refuse):
+        return verdict
+    return MoveBack(target.commit, verdict) if change_is_empty else Replace(target.commit, verdict)
+
+
+def _on_input(attempt: Attempt, input_ref: CommitId, target: head.Head, unlabelled: UnlabelledHead) -> str | Refuse:
+    """Why a head directly on the input may be removed, or why not."""
+    match target.standing:
+        case head.Abandoned(by, why):
+            return f"the publication of {_step(by)}, which Conductor did not accept: {why}"
+        case head.CompletedOtherwise(by, accepted) if accepted in {None, input_ref}:
+            return _not_accepted(by, accepted)
+        case head.Unlabelled(message, committer):
+            return _unlabelled(target.commit, message, committer, unlabelled)
+        case None:
+            raise AssertionError("a head on the input is judged before it is decided about")
+        case standing:
+            return Refuse(_must_stay(attempt, target.commit, standing))
+
+
+def _beside_input(input_ref: CommitId, target: head.Head) -> str | Refuse:
+    """A head that shares its parent with the input may go only if the input is what Conductor accepted in its place."""
+    match target.standing:
+        case head.CompletedOtherwise(by, accepted) if accepted == input_ref:
+            return _not_accepted(by, accepted)
+        case _:
+            return _elsewhere(input_ref, target)
+
+
+def _elsewhere(input_ref: CommitId, target: head.Head) -> Refuse:
     return Refuse(
-        f"the target branch is at {head}, which is neither the input commit {input_ref} nor directly after it; "
+        f"the target branch is at {target.commit}, which is neither the input commit {input_ref} nor directly after it; "
         "start a new workflow from the branch's present head"
     )
+
+
+def _unlabelled(commit: CommitId, message: str, committer: str, unlabelled: UnlabelledHead) -> str | Refuse:
+    what = f"a commit that Perago did not make ({message!r} by {committer or 'unknown'})"
+    if unlabelled is UnlabelledHead.REPLACE:
+        return what
+    return Refuse(
+        f"the target branch is at {commit}, {what}, and PERAGO_UNLABELLED_HEAD=refuse keeps it; "
+        "start a new workflow from it, or move the branch back"
+    )
+
+
+def _must_stay(
+    attempt: Attempt, commit: CommitId, standing: head.Accepted | head.InProgress | head.CompletedOtherwise | head.Undecidable
+) -> str:
+    match standing:
+        case head.Accepted(by, workflow_name, is_readable):
+            return _accepted(attempt, commit, by, workflow_name, is_readable=is_readable)
+        case head.InProgress(by, workflow_name):
+            return (
+                f"{_step(by, workflow_name)} has published {commit} on this attempt's input and has not reported yet; "
+                "a retry finds out whether Conductor accepted it"
+            )
+        case head.CompletedOtherwise(by, accepted):
+            return (
+                f"the target branch shows {commit}, but Conductor accepted {accepted} from {_step(by)}; "
+                "run `perago recover` to put that commit back"
+            )
+        case head.Undecidable(by, why):
+            return (
+                f"the target branch is at {commit}, made by {_step(by)}: {why}, so it may have been accepted; "
+                "start a new workflow from it, or run `perago recover`"
+            )
+        case _:
+            assert_never(standing)
+
+
+def _not_accepted(by: labels.Labels, accepted: CommitId | None) -> str:
+    return f"the publication of {_step(by)}, which Conductor completed with {accepted or 'no workspace'} instead"
+
+
+def _accepted(attempt: Attempt, commit: CommitId, by: labels.Labels, workflow_name: str, *, is_readable: bool) -> str:
+    """For the person who wired the workflow."""
+    counts = "" if is_readable else " (its output is in external storage, so it counts as accepted)"
+    found = (
+        f"Conductor accepted {commit} from {_step(by, workflow_name)}{counts}, and this step would remove it: "
+        "it starts from an older commit"
+    )
+    if by.workflow_id != attempt.workflow_id:
+        return f"{found}. Start a new workflow with that commit as workspace.ref"
+    before, here = _plain(by.reference_name), _plain(attempt.reference_name)
+    if before == here:
+        return (
+            f"{found}. A step in a loop has to take the workspace that the iteration before it left, "
+            "for example through a workflow variable"
+        )
+    return f"{found}. Run it after {before} and wire its workspace to ${{{before}.output.workspace}}"
+
+
+def _plain(reference_name: str) -> str:
+    """Without the number of the loop's iteration that Conductor appends."""
+    return re.sub(r"__\d+\Z", "", reference_name)
+
+
+def _step(by: labels.Labels, workflow_name: str = "") -> str:
+    name = f"{workflow_name} " if workflow_name else ""
+    return f"step {by.reference_name} of workflow {name}{by.workflow_id}"

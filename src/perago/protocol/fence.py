@@ -4,7 +4,10 @@ from perago.errors import StaleAttemptError
 from perago.model import Attempt, Snapshot
 
 IN_PROGRESS = "IN_PROGRESS"
-RUNNING = "RUNNING"
+COMPLETED = "COMPLETED"
+UNFINISHED_TASK = frozenset({"SCHEDULED", IN_PROGRESS})
+ACTIVE_WORKFLOW = frozenset({"RUNNING", "PAUSED"})
+"""A pause stops scheduling; tasks that run go on, and Conductor takes their results."""
 
 
 def assert_current_attempt_snapshot(attempt: Attempt, snapshot: Snapshot, lease_seconds_left: float) -> None:
@@ -21,11 +24,14 @@ def assert_current_attempt_snapshot(attempt: Attempt, snapshot: Snapshot, lease_
         ("worker_id", attempt.worker_id, snapshot.worker_id),
         ("start_time", attempt.start_time, snapshot.start_time),
         ("poll_count", attempt.poll_count, snapshot.poll_count),
-        ("workflow status", RUNNING, snapshot.workflow_status),
     )
     for field, ours, theirs in wanted:
         if ours != theirs:
             raise StaleAttemptError(f"Conductor no longer wants this attempt: {field} is {theirs}, not {ours}")
+    if snapshot.workflow_status not in ACTIVE_WORKFLOW:
+        raise StaleAttemptError(
+            f"Conductor no longer wants this attempt: workflow status is {snapshot.workflow_status}, not RUNNING or PAUSED"
+        )
     if lease_seconds_left <= 0:
         raise StaleAttemptError(
             f"the lease ran out {-lease_seconds_left:.1f} s ago: Conductor may have given the task to another"

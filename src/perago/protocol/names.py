@@ -1,8 +1,8 @@
 """Staging branch names: an execution of an attempt and its target branch come in, a safe name leaves, and the way back.
 
-`perago-staging-<workflow>-<reference task>-seq-<n>-iteration-<n>-task-id-<id>-retry-<n>-exec-<id>_<target>`. Fields hold no `-`,
-so two logical tasks never share a prefix. The target branch stands in the name as a digest: whoever publishes there next finds,
-and deletes, every branch that could still be published there.
+`perago-staging-z<target>-<workflow>-<reference task>-seq-<n>-iteration-<n>-task-id-<id>-retry-<n>-exec-<id>`. The target branch
+comes first, as a digest: one listing by prefix finds exactly the branches that could still be published there. Fields hold no
+`-`, so two logical tasks never share a name. Names of the first edition have the digest at the end; they are still read.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import re
 import string
 from dataclasses import dataclass
 
-from perago.model import Attempt, BranchName, ExecutionId, LogicalTask, TaskId, WorkflowId
+from perago.model import Attempt, BranchName, ExecutionId, TaskId, WorkflowId
 
 PREFIX = "perago-staging-"
 MAX_LENGTH = 255
@@ -20,12 +20,13 @@ _EXECUTION_LENGTH = 30
 _TARGET_LENGTH = 12
 _DIGEST_LENGTH = 24
 _ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
-_SHAPE = re.compile(
-    r"perago-staging-(?P<workflow>\w+)-(?P<reference>\w+)-seq-(?P<seq>\d+)-iteration-(?P<iteration>\d+)"
-    r"-task-id-(?P<task>\w+)-retry-(?P<retry>\d+)-exec-(?P<execution>\w+)_(?P<target>[0-9a-f]{12})",
-    re.ASCII,
+_FIELDS = (
+    r"(?P<workflow>\w+)-(?P<reference>\w+)-seq-(?P<seq>\d+)-iteration-(?P<iteration>\d+)"
+    r"-task-id-(?P<task>\w+)-retry-(?P<retry>\d+)-exec-(?P<execution>\w+)"
 )
-_EXECUTION_ID = re.compile(r"(?P<seconds>[0-9a-f]{8})[0-9a-f]{16}")
+_SHAPE = re.compile(rf"perago-staging-z(?P<target>[0-9a-f]{{12}})-{_FIELDS}", re.ASCII)
+_FIRST_EDITION = re.compile(rf"perago-staging-{_FIELDS}_(?P<target>[0-9a-f]{{12}})", re.ASCII)
+_EXECUTION_ID = re.compile(r"(?P<seconds>[0-9a-f]{8})[0-9a-f]{16}[a-z]?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,9 @@ class StagingName:
     """What a staging branch's name says. Ids too long for a name were replaced by a digest and read back as None."""
 
     branch: BranchName
-    logical_prefix: str
-    iteration: int
     retry_count: int
     workflow_id: WorkflowId | None
+    reference_name: str | None
     task_id: TaskId | None
     execution_id: ExecutionId | None
     target: str
@@ -47,11 +47,6 @@ class StagingName:
         found = _EXECUTION_ID.fullmatch(self.execution_id or "")
         return int(found["seconds"], 16) if found else None
 
-    def rivals(self, other: "StagingName") -> bool:
-        """Another branch whose publication could overtake ours: the same logical task's, or the same target branch's."""
-        same_task = (self.logical_prefix, self.iteration) == (other.logical_prefix, other.iteration)
-        return self.branch != other.branch and (same_task or self.target == other.target)
-
 
 def execution_id(now: float, entropy: bytes) -> ExecutionId:
     """`entropy` (8 bytes at least, fresh each time) makes it unique; the time in front lets a collection tell its age."""
@@ -59,16 +54,22 @@ def execution_id(now: float, entropy: bytes) -> ExecutionId:
 
 
 def staging_branch(attempt: Attempt, execution: ExecutionId, target: BranchName) -> BranchName:
+    workflow, reference = _safe(attempt.workflow_id, "-", _ID_LENGTH), _safe(attempt.reference_name, "_", _NAME_LENGTH)
     return BranchName(
-        f"{logical_task_prefix(attempt.logical_task)}seq-{attempt.seq}-iteration-{attempt.iteration}"
+        f"{target_prefix(target)}{workflow}-{reference}-seq-{attempt.seq}-iteration-{attempt.iteration}"
         f"-task-id-{_safe(attempt.task_id, '-', _ID_LENGTH)}-retry-{attempt.retry_count}"
-        f"-exec-{_safe(execution, '-', _EXECUTION_LENGTH)}_{target_digest(target)}"
+        f"-exec-{_safe(execution, '-', _EXECUTION_LENGTH)}"
     )
 
 
-def logical_task_prefix(task: LogicalTask) -> str:
-    """What the names of all executions of a logical task begin with (iterations share it and are told apart by parsing)."""
-    return f"{PREFIX}{_safe(task.workflow_id, '-', _ID_LENGTH)}-{_safe(task.reference_name, '_', _NAME_LENGTH)}-"
+def target_prefix(target: BranchName) -> str:
+    """What the names of all staging branches of a target begin with. Sorts behind the names of the first edition."""
+    return f"{PREFIX}z{target_digest(target)}-"
+
+
+def is_second_edition(branch: BranchName) -> bool:
+    """Workers of the first edition may still run beside this one; their names sort before all of these."""
+    return _SHAPE.fullmatch(branch) is not None
 
 
 def target_digest(target: BranchName) -> str:
@@ -77,16 +78,15 @@ def target_digest(target: BranchName) -> str:
 
 def parse(branch: BranchName) -> StagingName | None:
     """None for every branch that Perago did not name."""
-    found = _SHAPE.fullmatch(branch)
+    found = _SHAPE.fullmatch(branch) or _FIRST_EDITION.fullmatch(branch)
     if found is None:
         return None
     workflow, task, execution = (_read(found[field], "-") for field in ("workflow", "task", "execution"))
     return StagingName(
         branch=branch,
-        logical_prefix=f"{PREFIX}{found['workflow']}-{found['reference']}-",
-        iteration=int(found["iteration"]),
         retry_count=int(found["retry"]),
         workflow_id=None if workflow is None else WorkflowId(workflow),
+        reference_name=_read(found["reference"], "_"),
         task_id=None if task is None else TaskId(task),
         execution_id=None if execution is None else ExecutionId(execution),
         target=found["target"],

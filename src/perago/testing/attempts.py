@@ -10,7 +10,18 @@ from perago.attempt import port
 from perago.conductor.port import Conductor, Snapshot
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
-from perago.model import Attempt, BranchName, CommitId, FilePath, Listing, ObjectPath, Repository, WorkspaceRef
+from perago.model import (
+    Attempt,
+    BranchName,
+    CommitId,
+    FilePath,
+    Listing,
+    ObjectPath,
+    Repository,
+    TaskId,
+    WorkflowId,
+    WorkspaceRef,
+)
 
 Files = dict[str, bytes]
 
@@ -134,6 +145,9 @@ class DirectFence:
 
     def snapshot(self, attempt: Attempt) -> Snapshot:
         return self.conductor.snapshot(attempt.workflow_id, attempt.task_id)
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        return self.conductor.task(task_id) if workflow_id is None else self.conductor.snapshot(workflow_id, task_id)
 
     def lease_seconds_left(self) -> float:
         return self.lease

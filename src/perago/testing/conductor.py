@@ -3,6 +3,7 @@
 Updates that are ignored answer like those that are taken, writes are last-write-wins, a retry is a new task id, a rerun the same.
 """
 
+import json
 import threading
 import time
 import uuid
@@ -18,6 +19,8 @@ _DEFAULT_RETRIES = 3
 _DEFAULT_RESPONSE_TIMEOUT = 3600
 REASON_LENGTH = 500
 LOG_ENTRIES = 10
+LARGEST_OUTPUT = 3072 * 1024
+"""Bytes of JSON. A larger output goes to external payload storage."""
 NEXT_SECONDS = 0.1
 """How long a report that polls waits for a task."""
 
@@ -54,17 +57,27 @@ class Task:
     output: Mapping[str, Any] = field(default_factory=dict[str, Any])
     reason: str | None = None
     input_is_elsewhere: bool = False
+    output_is_elsewhere: bool = False
 
 
 @dataclass(slots=True)
 class Workflow:
     steps: Sequence[Step]
+    created: int
+    lanes: int = 1
+    """So many steps at the beginning are the lanes of a fork: scheduled together, and the next one after all of them."""
     status: str = "RUNNING"
     seq: int = 0
+    waiting: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Steps and retry counts to schedule when a pause ends."""
 
 
 def random_id() -> str:
     return str(uuid.uuid4())
+
+
+def _is_large(output: Mapping[str, Any] | None) -> bool:
+    return bool(output) and len(json.dumps(output)) > LARGEST_OUTPUT
 
 
 def nothing_between() -> None:
@@ -80,7 +93,7 @@ class FakeConductor:
         self.between: Callable[[], None] = nothing_between
         self._clock = clock
         self._new_id = new_id
-        self._last_start = 0
+        self._last_tick = 0
         self._workflows: dict[WorkflowId, Workflow] = {}
         self._definitions: dict[TaskType, Mapping[str, Any]] = {}
         self._queues: dict[TaskType, list[TaskId]] = {}
@@ -94,8 +107,8 @@ class FakeConductor:
             return self._hand_out(queue.pop(0), worker_id) if queue else None
 
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot:
-        task = self.task(task_id)
-        return replace(task, workflow_status=self._workflow(workflow_id).status)
+        task, workflow = self.task(task_id), self._workflow(workflow_id)
+        return replace(task, workflow_status=workflow.status, workflow_created=workflow.created)
 
     def task(self, task_id: TaskId) -> Snapshot:
         row = self._task(task_id)
@@ -108,7 +121,9 @@ class FakeConductor:
             row.start_time,
             row.poll_count,
             "",
-            row.output,
+            {} if row.output_is_elsewhere else row.output,
+            row.output_is_elsewhere,
+            workflow_name="fake",
         )
 
     def extend_lease(self, attempt: Attempt) -> None:
@@ -121,10 +136,15 @@ class FakeConductor:
         self._update(
             attempt,
             lambda row: replace(
-                row, status=outcome.status.value, output=output or {}, reason=reason, worker_id=attempt.worker_id
+                row,
+                status=outcome.status.value,
+                output=output or {},
+                reason=reason,
+                worker_id=attempt.worker_id,
+                output_is_elsewhere=_is_large(output),
             ),
         )
-        self.log(attempt.task_id, outcome.log)
+        self.log(attempt.task_id, outcome.task_log)
 
     def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
         self.report(replace(attempt, worker_id=worker_id), outcome, timeout=timeout)
@@ -151,20 +171,41 @@ class FakeConductor:
         self._definitions[TaskType(definition["name"])] = dict(definition)
 
     # what tests arrange
-    def start(self, steps: Sequence[Step]) -> WorkflowId:
+    def start(self, steps: Sequence[Step], *, lanes: int = 1) -> WorkflowId:
         with self._changed:
             workflow_id = WorkflowId(self._new_id())
-            self._workflows[workflow_id] = Workflow(steps)
-            self._schedule(workflow_id, 0)
+            self._workflows[workflow_id] = Workflow(steps, self._tick(), lanes)
+            for lane in range(lanes):
+                self._schedule(workflow_id, lane)
             return workflow_id
+
+    def restart(self, workflow_id: WorkflowId) -> None:
+        """The same workflow id from the beginning: its tasks are gone, its creation time is new."""
+        with self._changed:
+            workflow = self._workflow(workflow_id)
+            for row in self.tasks_of(workflow_id):
+                del self.tasks[row.task_id]
+                self._dequeue(row)
+            self._workflows[workflow_id] = Workflow(workflow.steps, self._tick(), workflow.lanes)
+            for lane in range(workflow.lanes):
+                self._schedule(workflow_id, lane)
+
+    def pause(self, workflow_id: WorkflowId) -> None:
+        """Tasks that run, or wait in a queue, go on; what would come after them is scheduled when the pause ends."""
+        with self._changed:
+            self._workflow(workflow_id).status = "PAUSED"
+
+    def resume(self, workflow_id: WorkflowId) -> None:
+        with self._changed:
+            workflow = self._workflow(workflow_id)
+            workflow.status, waiting, workflow.waiting = "RUNNING", workflow.waiting, []
+            for step, retry_count in waiting:
+                self._schedule(workflow_id, step, retry_count)
 
     def terminate(self, workflow_id: WorkflowId) -> None:
         with self._changed:
             self._workflow(workflow_id).status = "TERMINATED"
-            for row in self.tasks_of(workflow_id):
-                if row.status in {"SCHEDULED", "IN_PROGRESS"}:
-                    self.tasks[row.task_id] = replace(row, status="CANCELED")
-                    self._dequeue(row)
+            self._cancel_unfinished(workflow_id)
 
     def rerun(self, workflow_id: WorkflowId, task_id: TaskId) -> None:
         """The same task id and retry count again; the old worker id stays until somebody polls."""
@@ -175,7 +216,9 @@ class FakeConductor:
                 if later.seq > row.seq:
                     del self.tasks[later.task_id]
                     self._dequeue(later)
-            self.tasks[task_id] = replace(row, status="SCHEDULED", start_time=0, poll_count=0, output={}, reason=None)
+            self.tasks[task_id] = replace(
+                row, status="SCHEDULED", start_time=0, poll_count=0, output={}, reason=None, output_is_elsewhere=False
+            )
             self._enqueue(self.tasks[task_id])
 
     def expire(self, task_id: TaskId) -> None:
@@ -204,7 +247,7 @@ class FakeConductor:
         """Read, then write the whole row: what was written between the two is lost. The port tells nobody which."""
         row = self._task(attempt.task_id)
         workflow = self._workflow(attempt.workflow_id)
-        if row.status not in {"IN_PROGRESS", "SCHEDULED"} or workflow.status != "RUNNING":
+        if row.status not in {"IN_PROGRESS", "SCHEDULED"} or workflow.status not in {"RUNNING", "PAUSED"}:
             return False
         self.between()
         with self._changed:
@@ -215,23 +258,41 @@ class FakeConductor:
                 self._end(changed)
             return True
 
+    def _cancel_unfinished(self, workflow_id: WorkflowId) -> None:
+        for row in self.tasks_of(workflow_id):
+            if row.status in {"SCHEDULED", "IN_PROGRESS"}:
+                self.tasks[row.task_id] = replace(row, status="CANCELED")
+                self._dequeue(row)
+
     def _end(self, row: Task) -> None:
         self.tasks[row.task_id] = row
         self._dequeue(row)
         workflow = self._workflow(row.workflow_id)
         retries = int(self._definitions.get(row.task_type, {}).get("retryCount", _DEFAULT_RETRIES))
         if row.status == "COMPLETED":
-            if row.step + 1 < len(workflow.steps):
-                self._schedule(row.workflow_id, row.step + 1)
-            else:
-                workflow.status = "COMPLETED"
+            self._go_on(row, workflow)
         elif row.status in {"FAILED", "TIMED_OUT"} and row.retry_count < retries:
             self._schedule(row.workflow_id, row.step, retry_count=row.retry_count + 1)
         else:
             workflow.status = "FAILED"
+            self._cancel_unfinished(row.workflow_id)
+
+    def _go_on(self, row: Task, workflow: Workflow) -> None:
+        """After a completed task: the next step, once every lane of a fork has joined."""
+        done = {task.step for task in self.tasks_of(row.workflow_id) if task.status in {"COMPLETED", "COMPLETED_WITH_ERRORS"}}
+        if row.step < workflow.lanes and not done >= set(range(workflow.lanes)):
+            return
+        following = max(row.step + 1, workflow.lanes)
+        if following < len(workflow.steps):
+            self._schedule(row.workflow_id, following)
+        else:
+            workflow.status = "COMPLETED"
 
     def _schedule(self, workflow_id: WorkflowId, step: int, retry_count: int = 0) -> None:
         workflow = self._workflow(workflow_id)
+        if workflow.status == "PAUSED":
+            workflow.waiting.append((step, retry_count))
+            return
         what = workflow.steps[step]
         workflow.seq += 1
         task_id = TaskId(self._new_id())
@@ -254,17 +315,20 @@ class FakeConductor:
 
     def _hand_out(self, task_id: TaskId, worker_id: WorkerId) -> Polled:
         row = self.tasks[task_id]
-        # Two polls never share a start time, as with a server whose clock moves on between them.
-        self._last_start = max(self._last_start + 1, int(self._clock() * 1000))
         taken = replace(
             row,
             status="IN_PROGRESS",
             worker_id=worker_id,
-            start_time=row.start_time or self._last_start,
+            start_time=row.start_time or self._tick(),
             poll_count=row.poll_count + 1,
         )
         self.tasks[task_id] = taken
         return self._polled(taken)
+
+    def _tick(self) -> int:
+        """Milliseconds. No two are the same, as with a server whose clock moves on between them."""
+        self._last_tick = max(self._last_tick + 1, int(self._clock() * 1000))
+        return self._last_tick
 
     def _polled(self, row: Task) -> Polled:
         definition = self._definitions.get(row.task_type, {})

@@ -135,6 +135,13 @@ class MemoryLake:
         self.gate("head", Step.AFTER)
         return found
 
+    def branch(self, repository: Repository, branch: BranchName) -> CommitId:
+        self._enter("branch")
+        with self._lock:
+            found = self._store(repository).branch(branch).record.head
+        self.gate("branch", Step.AFTER)
+        return found
+
     def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
         self._enter("create_branch")
         with self._lock:
@@ -156,19 +163,19 @@ class MemoryLake:
             del store.branches[branch]
         self.gate("delete_branch", Step.AFTER)
 
-    def branches(self, repository: Repository, prefix: str) -> Iterable[BranchHead]:
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
         after = ""
         while True:
             self._enter("branches")
             with self._lock:
                 known = self._store(repository).branches
                 names = sorted(name for name in known if name.startswith(prefix) and name > after)
-                page = [BranchHead(name, known[name].record.head) for name in names[:PAGE]]
+                found = [BranchHead(name, known[name].record.head) for name in names[:page]]
             self.gate("branches", Step.AFTER)
-            yield from page
-            if len(names) <= PAGE:
+            yield from found
+            if len(names) <= page:
                 return
-            after = names[PAGE - 1]
+            after = names[page - 1]
 
     def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
         self._enter("commit_branch")
@@ -212,6 +219,12 @@ class MemoryLake:
                 raise LakeForbidden(f"relocate {repository}/{target}: the branch is protected")
         self._update("relocate", store, target, reset)
         self.gate("relocate", Step.AFTER)
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        self._enter("interrupt_updates")
+        with self._lock:
+            self._seal(self._store(repository), branch)
+        self.gate("interrupt_updates", Step.AFTER)
 
     def objects(
         self, repository: Repository, ref: Ref, prefix: str, after: ObjectPath | None = None, *, presign: bool = False

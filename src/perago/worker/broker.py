@@ -11,9 +11,9 @@ from typing import Any
 from perago.attempt import outcome as failures
 from perago.conductor import completion
 from perago.conductor.port import Polled
-from perago.errors import ConductorError, TaskInputError, TaskStatus
-from perago.events import Done, Event, Phase, Progress
-from perago.model import Outcome
+from perago.errors import ConductorError, PeragoError, TaskInputError, TaskStatus
+from perago.events import Done, Event, Phase, Progress, Removed, Revoked
+from perago.model import CommitId, Outcome
 from perago.protocol import names
 from perago.worker import logs, messages, metrics
 from perago.worker.desk import Desk
@@ -29,7 +29,11 @@ UNDELIVERED = 3
 
 
 class Broker:
-    """`clear` removes what a dead executor left of an attempt; it is called in a thread."""
+    """Owns the attempts that run.
+
+    `clear` removes what a dead executor left of an attempt; `restore` puts back on the branch what Conductor accepted instead of
+    an attempt's result. Both are called in a thread.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class Broker:
         counters: metrics.Metrics,
         log: logs.Logger,
         clear: Callable[[Running], None],
+        restore: Callable[[Running, CommitId], list[Event]],
     ) -> None:
         self.recent: collections.deque[dict[str, Any]] = collections.deque(maxlen=RECENT)
         self.cut_short = 0
@@ -47,6 +52,7 @@ class Broker:
         self._metrics = counters
         self._log = log
         self._clear = clear
+        self._restore = restore
         self._report_until = float("inf")
         self._pending: set[asyncio.Task[Any]] = set()
         self._undelivered: set[asyncio.Task[Any]] = set()
@@ -124,11 +130,26 @@ class Broker:
             self._spawn(self._desk.call(self._clear, running))
         delivery = await running.deliver(outcome, until=lambda: self._report_until, along=along)
         self._slots.pop(running.execution_id, None)
+        if isinstance(delivery, completion.Superseded) and delivery.accepted is not None and running.facts.needs_lake:
+            self._spawn(self._put_back(running, delivery.accepted))
         if running.cancel_reason is not None and outcome.status is not TaskStatus.COMPLETED:
             self.cut_short += 1
         if outcome.status is not TaskStatus.COMPLETED and running.facts.needs_lake and self._lake is not None:
             self._lake.doubt()
         self._sum_up(name, running, outcome, delivery)
+
+    async def _put_back(self, running: Running, accepted: CommitId) -> None:
+        """Conductor completed the task with another execution's commit: that one belongs on the branch."""
+        about = logs.of_attempt(running.attempt, running.execution_id)
+        try:
+            for event in await self._desk.call(self._restore, running, accepted):
+                self.happened(running, event)
+                if isinstance(event, Removed):
+                    await self._tell(running, str(event))
+        except PeragoError as error:
+            self._log.error(
+                "the accepted commit could not be put back; run `perago doctor`", accepted=accepted, error=str(error), **about
+            )
 
     def _sum_up(self, name: str, running: Running, outcome: Outcome, delivery: completion.Delivery) -> None:
         """The one line that says what became of an attempt; tracebacks follow it."""
@@ -158,9 +179,24 @@ class Broker:
         if isinstance(event, Progress) and running.tidings.are_due(event, time.monotonic()):
             self._log.info("progress", note=event.note, **logs.of_attempt(running.attempt, running.execution_id))
             self._spawn(self._tell(running, event.note))
-        if isinstance(event, Done) and event.phase is Phase.CLEAN_UP and event.error is not None:
-            about = logs.of_attempt(running.attempt, running.execution_id)
-            self._log.warning(event.detail or event.action, error=event.error, **about)
+        about = logs.of_attempt(running.attempt, running.execution_id)
+        match event:
+            case Done(phase=Phase.CLEAN_UP, error=str(error)):
+                self._log.warning(event.detail or event.action, error=error, **about)
+            case Removed():
+                self._log.warning(
+                    "commit removed from the target branch",
+                    removal=event.removal.value,
+                    branch=event.branch,
+                    removed_commit=event.commit,
+                    head=event.head,
+                    why=event.why,
+                    **about,
+                )
+            case Revoked(rival, was_live=True):
+                self._log.warning("revoked a live rival that started later", rival=rival, **about)
+            case _:
+                pass
 
     async def _tell(self, running: Running, note: str) -> None:
         """In Conductor's task log, for whoever waits there. One that does not arrive is followed by others."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from perago import errors
 from perago.attempt import cancellation
-from perago.model import Attempt, Snapshot
+from perago.model import Attempt, Snapshot, TaskId, WorkflowId
 from perago.worker import messages
 
 FENCE_PATIENCE = 60.0
@@ -64,12 +64,18 @@ class SupervisorChannel:
     # the attempt fence
     def snapshot(self, attempt: Attempt) -> Snapshot:
         del attempt  # there is only one at a time
+        return self._ask(messages.Fence)
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        return self._ask(lambda number: messages.LookUp(number, task_id, workflow_id))
+
+    def _ask(self, question: Callable[[int], messages.ToSupervisor]) -> Snapshot:
         if cancellation.cancelled():
             raise errors.AttemptCancelled(f"the attempt was called off: {cancellation.reason()}")
         number, box = next(self._numbers), queue.SimpleQueue[messages.Answer]()
         self._answers[number] = box
         try:
-            self.send(messages.Fence(number))
+            self.send(question(number))
             answer = box.get(timeout=max(0.0, self.lease_seconds_left()) + FENCE_PATIENCE)
         except queue.Empty:
             raise errors.ConductorUnavailable("the supervisor did not answer the attempt fence") from None

@@ -86,6 +86,7 @@ class Executor:
             budget=declared.budget(declaration),
             emit=self._emit,
             reason_max_length=self._settings.perago_failure_reason_max_length,
+            unlabelled=self._settings.perago_unlabelled_head,
         )
         return spine.run(execution, run.polled.input)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from perago.conductor import completion
 from perago.errors import ConductorError, ConductorNotFound
 from perago.model import Attempt, TaskType, WorkerId
+from perago.protocol import fence
 from perago.worker import logs
 from perago.worker.desk import Desk
 from perago.worker.polling import pause_after
@@ -89,7 +90,7 @@ class LostPolls:
         """The nonce says that it was given to that poll and to nobody else, and that poll is over."""
         with contextlib.suppress(ConductorNotFound):
             seen = await self.desk.call(self.desk.conductor.snapshot, attempt.workflow_id, attempt.task_id)
-            if completion.is_current(attempt, seen) and seen.workflow_status == "RUNNING":
+            if completion.is_current(attempt, seen) and seen.workflow_status in fence.ACTIVE_WORKFLOW:
                 await self.desk.call(self.desk.conductor.hand_back, attempt)
                 self.log.warning(
                     "a task whose poll was cut off is handed back", task_type=attempt.task_type, task_id=attempt.task_id

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from perago.conductor.port import Polled
-from perago.events import Done, Progress
-from perago.model import ExecutionId, Outcome, Snapshot
+from perago.events import Done, Progress, Removed, Revoked
+from perago.model import ExecutionId, Outcome, Snapshot, TaskId, WorkflowId
 
 LENGTH = struct.Struct("!I")
 LARGEST = 256 << 20
@@ -45,7 +45,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a fence found: a snapshot, or the name of the error and its line."""
+    """What a fence or a look-up found: a snapshot, or the name of the error and its line."""
 
     request: int
     snapshot: Snapshot | None = None
@@ -105,8 +105,18 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
+class LookUp:
+    """A question about another task, with its workflow if that is named."""
+
+    request: int
+    task_id: TaskId
+    workflow_id: WorkflowId | None = None
+    kind: Literal["look-up"] = "look-up"
+
+
+@dataclass(frozen=True, slots=True)
 class Happened:
-    event: Done | Progress
+    event: Done | Progress | Removed | Revoked
     kind: Literal["happened"] = "happened"
 
 
@@ -127,7 +137,7 @@ class Finished:
 
 
 ToExecutor = Run | Answer | LeaseMoved | Cancel
-ToSupervisor = Declared | Refused | Ready | Fence | Happened | Remark | Finished
+ToSupervisor = Declared | Refused | Ready | Fence | LookUp | Happened | Remark | Finished
 
 _TO_EXECUTOR: TypeAdapter[ToExecutor] = TypeAdapter(Annotated[ToExecutor, Field(discriminator="kind")])
 _TO_SUPERVISOR: TypeAdapter[ToSupervisor] = TypeAdapter(Annotated[ToSupervisor, Field(discriminator="kind")])

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from perago.conductor import completion
-from perago.events import Done, Event, Phase
+from perago.events import Done, Event, Phase, Progress, Removed, Revoked
 from perago.worker import process
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,8 +35,11 @@ class Metrics:
         self._bytes = Counter("perago_bytes", "Bytes moved or compared, by phase", ["task", "phase"], registry=own)
         self._fence_refusals = Counter("perago_fence_refusals", "Attempts that a fence found stale", ["task"], registry=own)
         self._revocations = Counter("perago_revocations", "Staging branches of other executions deleted", ["task"], registry=own)
-        self._replaced = Counter(
-            "perago_abandoned_publications_replaced", "Publications that nobody accepted, replaced", ["task"], registry=own
+        self._removed = Counter(
+            "perago_commits_removed",
+            "Commits taken off a target branch, by kind of removal",
+            ["task", "kind"],
+            registry=own,
         )
         self._lateness = Histogram(
             "perago_lease_lateness_seconds", "How late a lease was extended", buckets=_SECONDS, registry=own
@@ -59,17 +62,19 @@ class Metrics:
         self._attempts.labels(task, status, delivery_word(delivery)).inc()
 
     def happened(self, task: str, event: Event) -> None:
-        if not isinstance(event, Done):
-            return
-        self._phases.labels(task, event.phase.value).observe(event.seconds)
-        if event.bytes:
-            self._bytes.labels(task, event.phase.value).inc(event.bytes)
-        if event.phase is Phase.FENCE and event.error is not None:
-            self._fence_refusals.labels(task).inc()
-        if event.phase is Phase.REVOKE and event.action == REVOKED and event.error is None:
-            self._revocations.labels(task).inc()
-        if event.phase is Phase.PUBLISH and event.action == REPLACED and event.error is None:
-            self._replaced.labels(task).inc()
+        match event:
+            case Done():
+                self._phases.labels(task, event.phase.value).observe(event.seconds)
+                if event.bytes:
+                    self._bytes.labels(task, event.phase.value).inc(event.bytes)
+                if event.phase is Phase.FENCE and event.error is not None:
+                    self._fence_refusals.labels(task).inc()
+            case Revoked():
+                self._revocations.labels(task).inc()
+            case Removed():
+                self._removed.labels(task, event.removal.value).inc()
+            case Progress():
+                pass
 
     def lease_extended(self, lateness: float) -> None:
         self._lateness.observe(lateness)
@@ -86,8 +91,3 @@ class Metrics:
 
     def conductor(self, *, up: bool) -> None:
         self._conductor_up.set(1 if up else 0)
-
-
-REVOKED = "delete staging branch of another attempt"
-REPLACED = "relocate"
-"""As the publication names these effects."""

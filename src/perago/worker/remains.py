@@ -5,7 +5,6 @@ from pathlib import Path
 
 from perago.errors import LakeError, LakeNotFound
 from perago.lake.port import Lake
-from perago.model import BranchName, Repository
 from perago.protocol import names
 from perago.worker.running import Running
 from perago.workspace import scratch
@@ -33,15 +32,12 @@ def sweep(root: Path, older_than: float, complain: Complain) -> int:
 
 
 def _delete_staging_branch(running: Running, lake: Lake, complain: Complain) -> None:
-    given = running.polled.input.get("workspace")
-    if not isinstance(given, dict):
+    target = running.workspace
+    if target is None:
         return
-    repository, target = given.get("repository"), given.get("branch")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(repository, str) or not isinstance(target, str):
-        return
-    branch = names.staging_branch(running.attempt, running.execution_id, BranchName(target))
+    branch = names.staging_branch(running.attempt, running.execution_id, target.branch)
     try:
-        lake.delete_branch(Repository(repository), branch)
+        lake.delete_branch(target.repository, branch)
     except LakeNotFound:
         return
     except LakeError as error:

@@ -6,8 +6,9 @@ All its requests to Conductor go in single file (`_turn`), because overlapping o
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Generator
-from typing import Protocol
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from typing import Protocol, cast
 
 from perago import events
 from perago.conductor import completion, lease
@@ -21,7 +22,17 @@ from perago.errors import (
     StaleAttemptError,
     TaskStatus,
 )
-from perago.model import ExecutionId, Outcome, Snapshot
+from perago.model import (
+    BranchName,
+    CommitId,
+    ExecutionId,
+    Outcome,
+    Repository,
+    Snapshot,
+    TaskId,
+    WorkflowId,
+    WorkspaceRef,
+)
 from perago.protocol import fence
 from perago.provision.death import Death
 from perago.worker import messages, tally
@@ -76,6 +87,19 @@ class Running:
         self._due: asyncio.TimerHandle | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    @property
+    def workspace(self) -> WorkspaceRef | None:
+        """As the input names it; None where it does not, or not rightly (which the executor refuses)."""
+        given = self.polled.input.get("workspace")
+        if not isinstance(given, Mapping):
+            return None
+        fields = cast("Mapping[str, object]", given)
+        match fields.get("repository"), fields.get("branch"), fields.get("ref"):
+            case str(repository), str(branch), str(ref):
+                return WorkspaceRef(Repository(repository), BranchName(branch), CommitId(ref))
+            case _:
+                return None
 
     # what the executor says
 
@@ -179,10 +203,25 @@ class Running:
                     await self._extend()
                     return await self._seen()
                 except (ConductorUnavailable, ConductorUnknown) as error:
-                    self._listener.conductor_failed(error)
-                    if self.lease.left(time.monotonic()) < self.facts.completion_seconds or self.cancel_reason is not None:
-                        raise
-                    await asyncio.sleep(AGAIN_SECONDS)
+                    await self._try_again_after(error)
+
+    async def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None) -> Snapshot:
+        """Another task, as it is now; tries for as long as this attempt could still report."""
+        conductor = self._desk.conductor
+        while True:
+            try:
+                if workflow_id is None:
+                    return await self._desk.call(conductor.task, task_id)
+                return await self._desk.call(conductor.snapshot, workflow_id, task_id)
+            except (ConductorUnavailable, ConductorUnknown) as error:
+                await self._try_again_after(error)
+
+    async def _try_again_after(self, error: ConductorError) -> None:
+        """A pause, or the error where no answer could come in time."""
+        self._listener.conductor_failed(error)
+        if self.lease.left(time.monotonic()) < self.facts.completion_seconds or self.cancel_reason is not None:
+            raise error
+        await asyncio.sleep(AGAIN_SECONDS)
 
     # the end
 
@@ -203,7 +242,9 @@ class Running:
                 with _answered(along) as next_poll:
                     delivery = await self._deliver(outcome, until, next_poll)
             except ConductorRejected as error:
-                refused = Outcome(TaskStatus.FAILED, None, f"Conductor did not take the result: {error}", outcome.log)
+                refused = replace(
+                    outcome, status=TaskStatus.FAILED, output=None, reason=f"Conductor did not take the result: {error}"
+                )
                 try:
                     delivery = await self._deliver(refused, until)
                 except ConductorRejected as again:

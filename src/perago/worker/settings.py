@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from perago.errors import RuntimeConfigError
+from perago.protocol import decision
 from perago.spark import options as spark_options
 from perago.worker import quantity
 
@@ -116,6 +117,7 @@ class Settings(BaseSettings):
     perago_log_retention: Annotated[Duration, AfterValidator(_positive)] = 30 * 86400.0
     perago_worker_id_prefix: Annotated[str, AfterValidator(_prefix)] | None = None
     perago_failure_reason_max_length: int = Field(default=500, ge=1)
+    perago_unlabelled_head: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
     perago_workspace_gc_ttl: Annotated[Duration, AfterValidator(_positive)] = 86400.0
     perago_workspace_gc_interval: Annotated[Duration, AfterValidator(_positive)] = 3600.0
     perago_shutdown_force_kill_after: Duration | None = Field(default=None, ge=0)
@@ -199,6 +201,7 @@ class Settings(BaseSettings):
             "PERAGO_LOG_RETENTION": quantity.show_seconds(self.perago_log_retention),
             "PERAGO_WORKER_ID_PREFIX": self.perago_worker_id_prefix or "(from the module name)",
             "PERAGO_FAILURE_REASON_MAX_LENGTH": str(self.perago_failure_reason_max_length),
+            "PERAGO_UNLABELLED_HEAD": self.perago_unlabelled_head.value,
             "PERAGO_WORKSPACE_GC_TTL": quantity.show_seconds(self.perago_workspace_gc_ttl),
             "PERAGO_WORKSPACE_GC_INTERVAL": quantity.show_seconds(self.perago_workspace_gc_interval),
             "PERAGO_SHUTDOWN_FORCE_KILL_AFTER": "(unset)" if force is None else quantity.show_seconds(force),

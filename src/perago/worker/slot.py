@@ -4,13 +4,13 @@ import asyncio
 import collections
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from perago.attempt import outcome as failures
 from perago.errors import ConductorError, TaskInputError, TaskStatus
-from perago.model import Outcome
+from perago.model import Outcome, Snapshot
 from perago.provision.death import Death
 from perago.worker import logs, messages
 from perago.worker.orphanage import Orphanage
@@ -207,26 +207,31 @@ class Slot:
                 self._is_ready.set()
             case messages.Remark(level, text):
                 self._say(level, text)
-            case messages.Fence() | messages.Happened() | messages.Finished():
+            case messages.Fence() | messages.LookUp() | messages.Happened() | messages.Finished():
                 if self.running is not None:
                     self._heard_of(self.running, message)
 
-    def _heard_of(self, running: Running, message: messages.Fence | messages.Happened | messages.Finished) -> None:
+    def _heard_of(
+        self, running: Running, message: messages.Fence | messages.LookUp | messages.Happened | messages.Finished
+    ) -> None:
         match message:
             case messages.Fence(request):
-                self._keep(asyncio.create_task(self._answer(request)))
+                self._keep(asyncio.create_task(self._answer(request, running.fence())))
+            case messages.LookUp(request, task_id, workflow_id):
+                self._keep(asyncio.create_task(self._answer(request, running.look_up(task_id, workflow_id))))
             case messages.Happened(event):
                 running.heard(event)
             case messages.Finished(execution_id, outcome):
                 if running.execution_id == execution_id:
                     running.finished(outcome)
 
-    async def _answer(self, request: int) -> None:
+    async def _answer(self, request: int, asked: Coroutine[Any, Any, Snapshot]) -> None:
         running, process = self.running, self._process
         if running is None or process is None:
+            asked.close()
             return
         try:
-            answer = messages.Answer(request, await running.fence())
+            answer = messages.Answer(request, await asked)
         except ConductorError as error:
             answer = messages.Answer(request, error=type(error).__name__, message=str(error))
         process.send(messages.LeaseMoved(running.lease.deadline))

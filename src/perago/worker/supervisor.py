@@ -16,10 +16,11 @@ from typing import Any
 from perago import errors
 from perago.conductor.client import ConductorClient
 from perago.errors import RuntimeConfigError, SetupError
+from perago.events import Event
 from perago.lake.client import LakeFS
-from perago.model import TaskType
+from perago.model import CommitId, TaskType
 from perago.provision.death import Death
-from perago.worker import executor, lakewatch, logs, lostpolls, messages, remains, startup
+from perago.worker import executor, lakewatch, logs, lostpolls, messages, remains, restoring, startup
 from perago.worker.broker import Broker
 from perago.worker.desk import Desk
 from perago.worker.health import HealthServer
@@ -160,7 +161,9 @@ class Supervisor:
         return True
 
     def _wired(self, tasks: Sequence[messages.TaskFacts]) -> tuple[Broker, Polling]:
-        broker = Broker(self._desk, {task.task_type: task for task in tasks}, self._metrics, self._log, self._clear)
+        broker = Broker(
+            self._desk, {task.task_type: task for task in tasks}, self._metrics, self._log, self._clear, self._restore
+        )
         queues = [Queue(TaskType(task.task_type)) for task in tasks]
         polling = Polling(
             self._desk,
@@ -244,6 +247,9 @@ class Supervisor:
 
     def _clear(self, running: Running) -> None:
         remains.clear(running, self._settings.perago_workspace_root, self._lake, self._log.warning)
+
+    def _restore(self, running: Running, accepted: CommitId) -> list[Event]:
+        return restoring.restore(running, accepted, self._lake, self._client) if self._lake is not None else []
 
     async def _sweep(self) -> None:
         """At once what earlier lives left behind, then now and then what was missed, by age."""

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from perago.events import Done, Event, Phase, Progress
+from perago.events import Done, Event, Phase, Progress, Removed, Revoked
 
 TELL_SECONDS = 15.0
 """Between two lines about the progress of one body."""
@@ -44,6 +44,8 @@ class Tally:
                 self.files += event.files
                 self.bytes += event.bytes
                 self.requests += event.requests
+            case Removed() | Revoked():
+                pass
 
     def summary(self, now: float | None = None) -> dict[str, Any]:
         total = (time.monotonic() if now is None else now) - self.began

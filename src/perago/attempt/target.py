@@ -1,0 +1,118 @@
+"""What an attempt finds out about its target branch before it touches it: the head, its standing, and rival staging branches."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from perago import events
+from perago.attempt import effect
+from perago.conductor import port as conductor_port
+from perago.errors import ConductorNotFound, LakeConflict, LakeNotFound, PublishFenceError
+from perago.lake import port as lake_port
+from perago.model import Attempt, BranchName, Commit, CommitId, Snapshot, TaskId, WorkflowId, WorkspaceRef
+from perago.protocol import fence, head, labels, names, rivals
+
+
+@dataclass(frozen=True, slots=True)
+class TargetBranch:
+    """The target of one attempt, whose input is `ref.ref`."""
+
+    lake: lake_port.Lake
+    conductor: conductor_port.AttemptFence
+    effects: effect.Effects
+    attempt: Attempt
+    ref: WorkspaceRef
+
+    def read_head(self) -> Commit:
+        return self.lake.head(self.ref.repository, self.ref.branch)
+
+    def look(self, own: Snapshot) -> head.Head:
+        """Read the head and, where the decision depends on it, ask Conductor about the task that made it."""
+        found = self.read_head()
+        place = head.place(found, self.ref.ref)
+        if place is head.Place.AT_INPUT:
+            return head.Head(found.id, place)
+        if place is head.Place.ELSEWHERE and self._is_beside(found):
+            place = head.Place.BESIDE_INPUT
+        if place is head.Place.ELSEWHERE:
+            return head.Head(found.id, place)
+        return head.Head(found.id, place, self.standing(found, own))
+
+    def _is_beside(self, found: Commit) -> bool:
+        """Only a labelled head: the rest of the answer is Conductor's."""
+        if found.first_parent is None or labels.read(found.metadata) is None:
+            return False
+        return self.lake.commit(self.ref.repository, self.ref.ref).first_parent == found.first_parent
+
+    def standing(self, commit: Commit, own: Snapshot) -> head.Standing:
+        """What Conductor says of the task that made the commit. Its workflow is asked about only where the task is unfinished."""
+        by = labels.read(commit.metadata)
+        seen = None if by is None else self._asked("ask about the head's task", by.task_id)
+        if by is not None and seen is not None and seen.status in fence.UNFINISHED_TASK:
+            seen = self._asked("ask about the head's workflow", by.task_id, by.workflow_id)
+        return head.judge(commit, seen, own=self.attempt, own_run=own.workflow_created)
+
+    def list_rivals(self, but: Sequence[BranchName]) -> list[names.StagingName]:
+        """Every other staging branch that could still be published to the target."""
+        with self.effects.of(events.Phase.REVOKE, "list staging branches"):
+            listed = self.lake.branches(self.ref.repository, names.target_prefix(self.ref.branch))
+            found = [branch.name for branch in listed] + list(self._first_edition_names())
+        parsed = [names.parse(name) for name in found if name not in but]
+        target = names.target_digest(self.ref.branch)
+        return [name for name in parsed if name is not None and name.target == target]
+
+    def _first_edition_names(self) -> Iterator[BranchName]:
+        """They sort before all others, so one name tells whether there are any."""
+        peeked = self.lake.branches(self.ref.repository, names.PREFIX, page=1)
+        if not all(names.is_second_edition(branch.name) for branch in itertools.islice(peeked, 1)):
+            every = (branch.name for branch in self.lake.branches(self.ref.repository, names.PREFIX))
+            yield from itertools.takewhile(lambda name: not names.is_second_edition(name), every)
+
+    def ask_about(self, name: names.StagingName) -> rivals.Rival:
+        """With what Conductor says of its task. One whose name does not tell the task counts as unknown."""
+        if name.task_id is None or name.workflow_id is None:
+            return rivals.Rival(name, None)
+        return rivals.Rival(name, self._asked("ask about a rival's task", name.task_id, name.workflow_id))
+
+    def revoke(self, doomed: Sequence[rivals.Rival], live: Sequence[rivals.Rival] = ()) -> None:
+        """Delete the staging branches of `doomed`, of which Conductor still waits for `live`.
+
+        Not one may be left behind: an attempt that cannot revoke does not publish.
+        """
+        for rival in doomed:
+            with self.effects.of(events.Phase.REVOKE, "delete staging branch of another attempt"):
+                try:
+                    self.lake.delete_branch(self.ref.repository, rival.name.branch)
+                except LakeNotFound:
+                    continue
+            self.effects.emit(events.Revoked(str(rival), rival in live))
+
+    def require_still(self, judged: CommitId) -> None:
+        """To be called directly before a relocation, which lakeFS does wherever the branch is: it must be where it was judged.
+
+        A request that lakeFS had begun before its staging branch was deleted, by this attempt or another, could still be applied
+        after the look at the head. So all that are under way are made to start over first.
+        """
+        with self.effects.of(events.Phase.REVOKE, "interrupt updates"):
+            try:
+                self.lake.interrupt_updates(self.ref.repository, self.ref.branch)
+            except LakeConflict as error:
+                raise self.uncommitted() from error
+        if self.read_head().id != judged:
+            raise PublishFenceError(
+                f"branch {self.ref.branch} moved while this attempt was about to publish: something else writes to it"
+            )
+
+    def uncommitted(self) -> PublishFenceError:
+        """The refusal for a branch that lakeFS would relocate without a word, with the changes staying on top."""
+        return PublishFenceError(
+            f"branch {self.ref.branch} has uncommitted changes: something wrote to it directly; "
+            "commit or reset them in lakeFS first"
+        )
+
+    def _asked(self, action: str, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot | None:
+        with self.effects.of(events.Phase.FENCE, action):
+            try:
+                return self.conductor.look_up(task_id, workflow_id)
+            except ConductorNotFound:
+                return None

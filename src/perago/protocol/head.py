@@ -1,0 +1,140 @@
+"""What is known about the target branch's head: its place relative to the input, and what Conductor says of its task.
+
+A commit is abandoned if it reached the branch although Conductor did not accept its task with it. Only Conductor can tell: the
+labels of the commit name the task, Conductor's answer about that task decides.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from perago.model import Attempt, Commit, CommitId, Snapshot
+from perago.protocol import fence, labels
+
+
+class Place(StrEnum):
+    """Where the head is, seen from the input commit."""
+
+    AT_INPUT = "at the input"
+    ON_INPUT = "directly on the input"
+    BESIDE_INPUT = "directly on the commit that the input is directly on"
+    ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """Not made by Perago."""
+
+    message: str
+    committer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Conductor accepted the task with this very commit."""
+
+    by: labels.Labels
+    workflow_name: str
+    is_readable: bool = True
+    """False where the task's output is in external storage: it counts as accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Conductor did not accept it, and will not."""
+
+    by: labels.Labels
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """Another task made it and may still report it."""
+
+    by: labels.Labels
+    workflow_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedOtherwise:
+    """Conductor accepted the task with another commit, or with none: another execution of the task made this one."""
+
+    by: labels.Labels
+    accepted: CommitId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Undecidable:
+    """Conductor no longer knows the task."""
+
+    by: labels.Labels
+    why: str
+
+
+Standing = Unlabelled | Accepted | Abandoned | InProgress | CompletedOtherwise | Undecidable
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """`standing` is None where the place alone decides."""
+
+    commit: CommitId
+    place: Place
+    standing: Standing | None = None
+
+
+def place(head: Commit, input_ref: CommitId) -> Place:
+    """Without a look at the input's own parent: `BESIDE_INPUT` is for the caller to find out."""
+    if head.id == input_ref:
+        return Place.AT_INPUT
+    return Place.ON_INPUT if head.first_parent == input_ref else Place.ELSEWHERE
+
+
+def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) -> Standing:
+    """The standing of `commit`, whose task Conductor answered with `seen` (None: it does not know the task).
+
+    `own` is the attempt that asks, whose fence has just passed, and `own_run` the creation time of its workflow's run.
+    """
+    by = labels.read(commit.metadata)
+    if by is None:
+        return Unlabelled(commit.message, commit.committer)
+    if seen is None:
+        return _unknown(by, own, own_run)
+    if seen.status == fence.COMPLETED:
+        return _completed(commit, by, seen)
+    if seen.status in fence.UNFINISHED_TASK:
+        return _unfinished(by, seen, own)
+    return Abandoned(by, f"its task is {seen.status}")
+
+
+def _unfinished(by: labels.Labels, seen: Snapshot, own: Attempt) -> Abandoned | InProgress:
+    if by.task_id == own.task_id:
+        return Abandoned(by, "an earlier execution of this task made it")
+    if seen.workflow_status not in fence.ACTIVE_WORKFLOW:
+        # A lease extension that races a terminate leaves the task in progress, and Conductor takes no report for it any more.
+        return Abandoned(by, f"its workflow is {seen.workflow_status}")
+    return InProgress(by, seen.workflow_name)
+
+
+def _completed(commit: Commit, by: labels.Labels, seen: Snapshot) -> Accepted | CompletedOtherwise:
+    if seen.output_is_elsewhere:
+        return Accepted(by, seen.workflow_name, is_readable=False)
+    accepted = accepted_ref(seen)
+    return Accepted(by, seen.workflow_name) if accepted == commit.id else CompletedOtherwise(by, accepted)
+
+
+def accepted_ref(seen: Snapshot) -> CommitId | None:
+    """The commit that a completed task's output names."""
+    workspace = seen.output.get("workspace") if seen.status == fence.COMPLETED else None
+    ref = cast("Mapping[str, Any]", workspace).get("ref") if isinstance(workspace, Mapping) else None
+    return CommitId(ref) if isinstance(ref, str) and ref else None
+
+
+def _unknown(by: labels.Labels, own: Attempt, own_run: int) -> Abandoned | Undecidable:
+    """A restart deletes the tasks of the run before it; so do other things, which must not be taken for a restart."""
+    if by.workflow_id != own.workflow_id:
+        return Undecidable(by, "Conductor no longer knows the task that made it")
+    if by.workflow_created is None or by.workflow_created == own_run:
+        return Undecidable(by, "Conductor has deleted the task that made it (a loop that keeps its last iterations, or a rerun)")
+    return Abandoned(by, "its workflow was restarted")

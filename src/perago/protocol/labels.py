@@ -1,0 +1,62 @@
+"""The labels of a publication: lakeFS commit metadata that names the task which made the commit.
+
+Labels never decide anything. They say which task to ask Conductor about, and they tell people who read the history.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perago.model import Attempt, CommitId, ExecutionId, TaskId, WorkflowId
+
+_PHASE = "perago.phase"
+_WORKFLOW = "perago.workflow"
+_WORKFLOW_CREATED = "perago.workflow_created"
+_TASK = "perago.task"
+_TASK_ID = "perago.task_id"
+_ATTEMPT = "perago.attempt"
+_EXECUTION = "perago.execution"
+EXPECTED_HEAD = "perago.expected_head"
+"""The input commit. The hook of `perago protect` compares it with the head that a merge meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The task that made a commit, as the commit says."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+    reference_name: str
+    workflow_created: int | None
+    """Conductor's creation time of the workflow's run, which a restart renews; None on commits of the first edition."""
+    attempt: str = ""
+    execution: str = ""
+
+
+def write(attempt: Attempt, execution: ExecutionId, input_ref: CommitId, workflow_created: int) -> dict[str, str]:
+    """The phase is the one of a visible commit: a relocation shows the staged commit itself."""
+    return {
+        _PHASE: "confirm",
+        _WORKFLOW: attempt.workflow_id,
+        _WORKFLOW_CREATED: str(workflow_created),
+        _TASK: attempt.reference_name,
+        _TASK_ID: attempt.task_id,
+        _ATTEMPT: str(attempt.retry_count),
+        _EXECUTION: execution,
+        EXPECTED_HEAD: input_ref,
+    }
+
+
+def read(metadata: Mapping[str, str]) -> Labels | None:
+    """None for a commit that Perago did not make."""
+    workflow, task = metadata.get(_WORKFLOW), metadata.get(_TASK_ID)
+    if not workflow or not task:
+        return None
+    created = metadata.get(_WORKFLOW_CREATED, "")
+    return Labels(
+        WorkflowId(workflow),
+        TaskId(task),
+        metadata.get(_TASK, ""),
+        int(created) if created.isascii() and created.isdigit() else None,
+        metadata.get(_ATTEMPT, ""),
+        metadata.get(_EXECUTION, ""),
+    )

@@ -1,0 +1,48 @@
+"""Other staging branches of the same target: which belong to attempts that Conductor still wants, and who goes first."""
+
+from dataclasses import dataclass
+
+from perago.model import Attempt, Snapshot
+from perago.protocol import fence
+from perago.protocol.names import StagingName
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Precedence:
+    """All of it comes from Conductor, so that two attempts which compare themselves get the same answer."""
+
+    workflow_created: int
+    task_started: int
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A staging branch of the same target and its task; `seen` is None where Conductor does not know the task."""
+
+    name: StagingName
+    seen: Snapshot | None
+
+    def __str__(self) -> str:
+        workflow = self.seen.workflow_name if self.seen is not None else ""
+        return f"step {self.name.reference_name} of workflow {workflow or 'with the id'} {self.name.workflow_id}"
+
+
+def is_live(rival: Rival, own: Attempt) -> bool:
+    """Conductor waits for the attempt that made the branch. An earlier execution of one's own task is not one of them."""
+    seen = rival.seen
+    return (
+        seen is not None
+        and seen.task_id != own.task_id
+        and seen.status == fence.IN_PROGRESS
+        and seen.retry_count == rival.name.retry_count
+        and seen.workflow_status in fence.ACTIVE_WORKFLOW
+    )
+
+
+def precedes(rival: Rival, own: Snapshot) -> bool:
+    return rival.seen is not None and precedence(rival.seen) < precedence(own)
+
+
+def precedence(seen: Snapshot) -> Precedence:
+    return Precedence(seen.workflow_created, seen.start_time, seen.task_id)
