@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import re
 import subprocess
 import sys
@@ -13,15 +14,17 @@ import pytest
 from tests.docs import pages
 
 import perago
-from perago import errors, events, testing
+from perago import errors, events, model, testing
+from perago.attempt import publish, staging
 from perago.conductor import completion
 from perago.declare import controls, taskdef
 from perago.declare import task as declared
-from perago.protocol import decision
+from perago.protocol import decision, head, labels, names, rivals
 from perago.worker import logs, metrics, settings, tally
 
 TROUBLE = pages.DOCS / "troubleshooting.md"
 REFERENCE = pages.DOCS / "reference"
+EXECUTION = model.ExecutionId("691b5c80" + "0" * 16)
 
 
 def codes_of(kind: type[errors.PeragoError]) -> Iterator[tuple[str, type[errors.PeragoError]]]:
@@ -61,17 +64,75 @@ FILLED_IN = re.compile(r"…|error: |(?:pre|post) |\w+_glob\('…'\)|0 files|1 f
 
 
 def test_error_texts_are_those_of_the_program() -> None:
-    said = "\n".join(texts())
-    listed = re.findall(r"^- (`[^`]+`(?:, `[^`]+`)*)", TROUBLE.read_text().split("## PG-100")[1], re.MULTILINE)
+    listed = re.findall(r"^- (`[^`]+`(?:,\s+`[^`]+`)*)", TROUBLE.read_text().split("## PG-100")[1], re.MULTILINE)
     assert len(listed) > 60
     for quoted in listed:
         for text in re.findall(r"`([^`]+)`", quoted):
-            for part in FILLED_IN.split(text):
-                assert part.strip(" :;,)(?") in said, f"nothing in the program says {part!r} of {text!r}"
+            require_said(text)
 
 
-def texts() -> Iterator[str]:
+def test_refusals_of_wrong_wirings_are_those_of_the_program() -> None:
+    page = pages.DOCS / "how-to" / "wire-a-workflow.md"
+    shown = [block.text.strip() for block in pages.blocks(page) if block.language == "text"]
+    shown += [row[1].strip("`") for row in pages.rows(page, "Forks")[1:]]
+    said = list(refusals())
+    assert len(shown) > 6
+    for text in shown:
+        pattern = re.compile(".*".join(map(re.escape, text.split("…"))))
+        assert any(pattern.fullmatch(one) for one in said), text
+
+
+def refusals() -> Iterator[str]:
+    """What attempts say that may not publish, in the settings of the page about wiring."""
+    clean, train = (labels.Labels(model.WorkflowId("w"), model.TaskId("t"), step, 1) for step in ("clean", "train__1"))
+    yield refusal("report", head.Accepted(clean, "sales"))
+    yield refusal("train__2", head.Accepted(train, "sales"))
+    yield refusal("report", head.Accepted(dataclasses.replace(clean, workflow_id=model.WorkflowId("v")), "sales"))
+    yield refusal("report", head.InProgress(clean, "sales"))
+    made = model.Commit(model.CommitId("h"), (), model.MetaRangeId("m"), metadata=written_by("train__1"))
+    yield refusal("train__2", head.judge(made, None, own=attempt_of("train__2"), own_run=1))
+    yield refusal("report", None, head.Place.ELSEWHERE)
+    rival = rivals.Rival(staging_name("clean"), None)
+    yield str(publish._yields(rival, model.BranchName("main")))
+    yield str(staging.revoked())
+
+
+def refusal(step: str, standing: head.Standing | None, place: head.Place = head.Place.ON_INPUT) -> str:
+    target = head.Head(model.CommitId("h"), place, standing)
+    plan = decision.decide(attempt_of(step), model.CommitId("a"), target, change_is_empty=False, read_only=False)
+    assert isinstance(plan, decision.Refuse)
+    return plan.reason
+
+
+def attempt_of(step: str, workflow: str = "w", task: str = "t") -> model.Attempt:
+    ids = model.WorkflowId(workflow), model.TaskId(task)
+    return model.Attempt(*ids, 1, step, 4, 2, model.TaskType("task"), model.WorkerId("worker"), 0, 1)
+
+
+def written_by(step: str) -> dict[str, str]:
+    return labels.write(attempt_of(step), EXECUTION, model.CommitId("a"), 1)
+
+
+def staging_name(step: str) -> names.StagingName:
+    parsed = names.parse(names.staging_branch(attempt_of(step), EXECUTION, model.BranchName("main")))
+    assert parsed is not None
+    return parsed
+
+
+def require_said(text: str) -> None:
+    """`text` may stand on several lines of the page."""
+    said = "\n".join(texts())
+    for part in FILLED_IN.split(" ".join(text.split())):
+        assert part.strip(" :;,)(?") in said, f"nothing in the program says {part!r} of {text!r}"
+
+
+@functools.cache
+def texts() -> list[str]:
     """Every text in the program's source, joined as it is written, with a gap for what is filled in."""
+    return list(_texts())
+
+
+def _texts() -> Iterator[str]:
     for file in (pages.ROOT / "src" / "perago").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.JoinedStr):
@@ -100,10 +161,14 @@ def rows(page: str, heading: str | None = None) -> list[list[str]]:
 
 
 def test_metrics_are_all_there_with_their_labels() -> None:
-    listed = {row[0].strip("`"): (row[1], re.findall(r"`(\w+)`", row[2])) for row in rows("metrics.md")}
+    listed = {row[0].strip("`"): (row[1], re.findall(r"`(\w+)`", row[2])) for row in rows("metrics.md", "Metrics")}
     own: Any = metrics.Metrics().registry
     collectors = {one._name: (one._type, list(one._labelnames)) for one in own._collector_to_names}
     assert listed == collectors
+
+
+def test_kinds_of_removal_are_all_there() -> None:
+    assert [row[0].strip("`") for row in rows("metrics.md", "Kinds of removal")] == [kind.value for kind in events.Removal]
 
 
 def test_phases_are_all_there_in_their_order() -> None:
@@ -168,6 +233,31 @@ def test_every_command_has_its_section() -> None:
 def test_the_drawing_of_the_decision_has_a_row_for_each_plan() -> None:
     """A new plan would need a new drawing and new words."""
     assert {plan.__name__ for plan in decision.Plan.__args__} == {"Merge", "Replace", "Keep", "MoveBack", "Refuse"}
+
+
+def test_the_protocol_page_names_staging_branches_as_the_program_does() -> None:
+    made = names.staging_branch(attempt_of("train__2", "6f1c-01", "0a-9"), EXECUTION, model.BranchName("main"))
+    assert f"\n{made}\n" in (REFERENCE / "protocol.md").read_text()
+
+
+def test_labels_are_all_there() -> None:
+    assert [row[0].strip("`") for row in rows("protocol.md", "Labels")] == list(written_by("clean"))
+
+
+def test_findings_of_the_doctor_are_those_of_the_program() -> None:
+    listed = [row[0] for row in pages.rows(pages.DOCS / "how-to" / "recover.md", "Find out what is wrong")[1:]]
+    checks = [name for cell in listed for name in re.findall(r"`([\w-]+)`", cell)]
+    assert len(checks) > 8
+    assert set(checks) <= set(texts())
+
+
+def test_the_rules_are_those_of_the_model() -> None:
+    model_rules = re.search(
+        r"^Rules == \{(.*?)\}", (pages.ROOT / "model" / "Publication.tla").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert model_rules is not None
+    listed = re.findall(r"^\| `([a-z-]+)` \|", (pages.DOCS / "publication.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(re.findall(r'"([a-z-]+)"', model_rules[1]))
 
 
 def test_every_make_target_stands_in_contributing() -> None:
