@@ -74,6 +74,8 @@ class Snapshot:
     """It was too large for Conductor, which keeps it in its external payload storage."""
     workflow_created: int = 0
     """When the workflow's present run was created: only a restart renews it. 0 where only the task was read."""
+    workflow_ended: int = 0
+    """When the workflow ended; 0 where it has not, or only the task was read."""
     workflow_name: str = ""
 
 

@@ -2,17 +2,21 @@
 
 import base64
 import json
+import secrets
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from perago import events
+from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeForbidden
 from perago.lake import client, http
-from perago.model import BranchName, Repository
+from perago.model import BranchName, Commit, ExecutionId, Repository
+from perago.protocol import labels, names
 from perago.testing import attempts
 from perago.testing.lake import MemoryLake
 from perago.testing.scene import MAIN, Scene
@@ -20,7 +24,7 @@ from perago.testing.scene import MAIN, Scene
 Files = dict[str, bytes]
 
 
-def once(action: Callable[[], None]) -> Callable[[], None]:
+def once(action: Callable[[], object]) -> Callable[[], None]:
     done: list[bool] = []
 
     def act() -> None:
@@ -53,6 +57,35 @@ class Bed(Scene):
 
     def failures(self) -> list[str]:
         return [event.detail for event in self.heard if isinstance(event, events.Done) and event.error]
+
+    def removed(self) -> list[events.Removed]:
+        return [event for event in self.heard if isinstance(event, events.Removed)]
+
+    def revoked(self) -> list[events.Revoked]:
+        return [event for event in self.heard if isinstance(event, events.Revoked)]
+
+    def set_task(self, polled: Polled, **fields: Any) -> None:
+        """What Conductor says of the task from now on."""
+        row = self.conductor.tasks[polled.attempt.task_id]
+        self.conductor.tasks[polled.attempt.task_id] = replace(row, **fields)
+
+    def publish_as(self, polled: Polled, files: dict[str, bytes]) -> Commit:
+        """A commit with the labels of this attempt, whatever Conductor says of it."""
+        for path, data in files.items():
+            attempts.upload(self.lake, self.repository, self.branch, path, data)
+        created = self.conductor.snapshot(polled.attempt.workflow_id, polled.attempt.task_id).workflow_created
+        metadata = labels.write(polled.attempt, ExecutionId(secrets.token_hex(8)), self.a, created)
+        return self.lake.commit_branch(self.repository, self.branch, "publish", metadata)
+
+    def announce(self, polled: Polled) -> BranchName:
+        """A staging branch of this attempt, as if its execution stood before its publication."""
+        name = names.staging_branch(polled.attempt, names.execution_id(0, secrets.token_bytes(8)), self.branch)
+        self.lake.create_branch(self.repository, name, self.a)
+        return name
+
+    def output_naming(self, ref: str) -> dict[str, Any]:
+        shown = {"repository": self.repository, "branch": self.branch, "ref_type": "commit", "ref": ref}
+        return {"workspace": shown, "result": {}}
 
 
 def writing(**files: bytes) -> attempts.DictTask:

@@ -1,4 +1,4 @@
-"""`bed`: every test that takes it runs on the in-memory lake and on a real lakeFS."""
+"""`bed`: every test that takes it runs on the in-memory lake and on a real lakeFS; `memory` and `real_bed` are one of them."""
 
 from collections.abc import Callable, Generator
 
@@ -20,6 +20,11 @@ def real_bed(server: Server, fresh_name: Callable[[], str]) -> Generator[Bed]:
     name = fresh_name()
     yield server.bed(name)
     server.remove(name)
+
+
+@pytest.fixture
+def memory() -> Bed:
+    return memory_bed()
 
 
 @pytest.fixture(params=["memory", "lakefs"])

@@ -3,10 +3,12 @@
 import pytest
 from tests.attempt.bed import Bed, once, raising, writing
 
+from perago import events
 from perago.errors import LakeUnavailable, LakeUnknown, TaskStatus
-from perago.model import Outcome
+from perago.model import BranchName, ExecutionId, ObjectPath, Outcome
+from perago.protocol import labels
 from perago.testing.attempts import DictTask
-from perago.testing.scene import ref_of
+from perago.testing.scene import MAIN, ref_of
 
 CUT = LakeUnknown("no answer from lakeFS, it may or may not have happened")
 
@@ -36,7 +38,7 @@ def test_a_merge_that_did_not_is_unknown(bed: Bed) -> None:
     assert bed.head().id == bed.a
 
 
-def test_a_merge_on_top_of_somebody_elses_is_unknown(bed: Bed) -> None:
+def test_a_merge_on_top_of_another_commit_is_unknown(bed: Bed) -> None:
     tap = bed.tap
     tap.before["merge"] = once(lambda: _publish(bed))
     tap.after["merge"] = once(raising(CUT))
@@ -65,12 +67,11 @@ def test_a_no_op_relocation(bed: Bed, applied: bool) -> None:
     assert bed.head().id == (bed.a if applied else abandoned.id)
 
 
-@pytest.mark.parametrize("verb", ["delete_branch", "head"])
-def test_what_cannot_be_read_or_revoked_afterwards_stays_unknown(bed: Bed, verb: str) -> None:
+def test_a_head_that_cannot_be_read_afterwards_stays_unknown(bed: Bed) -> None:
     tap = bed.tap
 
     def server_is_gone() -> None:
-        tap.before[verb] = once(raising(LakeUnavailable("lakeFS cannot be reached")))
+        tap.before["head"] = once(raising(LakeUnavailable("lakeFS cannot be reached")))
         raise CUT
 
     tap.after["merge"] = once(server_is_gone)
@@ -78,12 +79,64 @@ def test_what_cannot_be_read_or_revoked_afterwards_stays_unknown(bed: Bed, verb:
     assert bed.staging_branches() == []
 
 
-def test_our_right_is_given_up_before_the_head_is_read(bed: Bed) -> None:
+@pytest.mark.parametrize(("verb", "applied"), [("merge", True), ("merge", False), ("relocate", True), ("relocate", False)])
+def test_others_see_this_attempt_until_the_head_was_read(bed: Bed, verb: str, applied: bool) -> None:
+    """As long as the request may still be applied, its staging branch is there to be found and deleted."""
     tap = bed.tap
-    tap.after["merge"] = once(raising(CUT))
+    seen: list[int] = []
+    if verb == "relocate":
+        bed.publish({"in/x": b"abandoned"})
+
+    def broken_off() -> None:
+        tap.after["head"] = once(lambda: seen.append(len(bed.staging_branches())))
+        raise CUT
+
+    (tap.after if applied else tap.before)[verb] = once(broken_off)
     bed.run(bed.start(), writing(x=b"2"), tap)
-    after = tap.verbs[tap.verbs.index("merge") + 1 :]
-    assert after[:2] == ["delete_branch", "head"]
+    assert seen == [1]
+    assert tap.verbs[tap.verbs.index(verb) + 1] == "head"
+    assert bed.staging_branches() == []
+
+
+def removing() -> DictTask:
+    """Two executions that delete the same file make the same content."""
+    return DictTask(lambda workspace: workspace.pop("x"))
+
+
+def test_a_merge_of_the_same_content_by_another_execution_is_not_taken_for_ours(bed: Bed) -> None:
+    """Ours may still be under way: it was not applied when the head was read."""
+    tap, others = bed.tap, []
+
+    def another_was_faster() -> None:
+        other = BranchName("other")
+        bed.lake.create_branch(bed.repository, other, bed.a)
+        bed.lake.delete_objects(bed.repository, other, [ObjectPath("in/x")])
+        staged = bed.lake.commit_branch(bed.repository, other, "stage", {})
+        labels_of_another = labels.write(polled.attempt, ExecutionId("another"), bed.a, 1)
+        bed.lake.merge(bed.repository, other, MAIN, message="publish", metadata=labels_of_another, timeout=30)
+        bed.lake.delete_branch(bed.repository, other)
+        others.append(staged.meta_range_id)
+        raise CUT
+
+    polled = bed.start()
+    tap.before["merge"] = once(another_was_faster)
+    assert unknown(bed.run(polled, removing(), tap))
+    assert (bed.head().parents, bed.head().meta_range_id) == ((bed.a,), others[0])
+    assert labels.read(bed.head().metadata) is not None
+
+
+def test_a_merge_of_the_same_content_by_this_execution_is_ours(bed: Bed) -> None:
+    outcome = cut_off(bed, "merge", removing(), applied=True)
+    assert ref_of(outcome) == bed.head().id
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_removal_is_recorded_only_if_it_happened(bed: Bed, applied: bool) -> None:
+    abandoned = bed.publish({"in/x": b"abandoned"})
+    outcome = cut_off(bed, "relocate", writing(x=b"2"), applied=applied)
+    removed = [event.commit for event in bed.heard if isinstance(event, events.Removed)]
+    assert removed == ([abandoned.id] if applied else [])
+    assert (abandoned.id in " ".join(outcome.removals)) is applied
 
 
 def test_the_retry_replaces_what_was_left_unknown(bed: Bed) -> None:

@@ -87,7 +87,7 @@ def test_orphans_are_found_and_deleted_and_nothing_else() -> None:
     assert sorted(bed.staging_branches()) == sorted([kept, foreign])
 
 
-def test_one_that_cannot_be_deleted_is_told_and_stops_nobody() -> None:
+def test_one_that_cannot_be_deleted_is_told_and_the_others_are_deleted() -> None:
     bed = memory_bed()
     branches = [staged(bed, bed.start(), NOW - 2 * DAY) for _ in range(2)]
     tap = bed.tap

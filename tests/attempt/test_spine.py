@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.attempt.bed import Bed, memory_bed, once, raising, writing
+from tests.attempt.bed import Bed, once, raising, writing
 
 from perago import events
 from perago.attempt import port, spine
@@ -27,11 +27,6 @@ from perago.testing.scene import ref_of
 from perago.workspace import local, options
 
 FAILED, TERMINAL = TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR
-
-
-@pytest.fixture
-def memory() -> Bed:
-    return memory_bed()
 
 
 def fails(error: BaseException) -> Any:
@@ -271,22 +266,52 @@ def test_such_a_body_that_was_revoked_is_stale(bed: Bed) -> None:
     assert "another attempt took this one's right to publish" in str(outcome.reason)
 
 
-def test_a_task_without_a_workspace_touches_no_lake(memory: Bed) -> None:
-    class Free(DictTask):
-        def accept(self, task_input: Any) -> port.Call:
-            return port.Call(None, task_input["params"])
+class Unasked:
+    """A Conductor that an attempt must not need."""
 
+    def __getattr__(self, verb: str) -> Any:
+        raise AssertionError(verb)
+
+
+class Free(DictTask):
+    def accept(self, task_input: Any) -> port.Call:
+        return port.Call(None, task_input["params"])
+
+
+def test_a_task_without_a_workspace_touches_no_lake_and_asks_nothing(memory: Bed) -> None:
+    execution = memory.execution(memory.start().attempt, Free(lambda _none: {"n": 1}))
     memory.calls.clear()
-    outcome = spine.run(memory.execution(memory.start().attempt, Free(lambda _none: {"n": 1})), {"params": {}})
+    outcome = spine.run(_with(execution, conductor=Unasked()), {"params": {}})
     assert outcome.output == {"result": {"n": 1}}
     assert not memory.calls
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_read_only_task_asks_conductor_nothing_wherever_the_branch_is(bed: Bed, moved: bool) -> None:
+    if moved:
+        bed.publish({"in/x": b"moved"})
+    polled = bed.start()
+    execution = bed.execution(polled.attempt, DictTask(writing(x=b"discarded").run, read_only=True))
+    outcome = spine.run(_with(execution, conductor=Unasked()), polled.input)
+    assert ref_of(outcome) == bed.a, outcome.reason
+    assert bed.staging_branches() == []
+
+
+@pytest.mark.parametrize("kind", ["change", "no-op", "read-only"])
+def test_a_pause_stops_no_attempt(memory: Bed, kind: str) -> None:
+    polled = memory.start()
+    memory.conductor.pause(polled.attempt.workflow_id)
+    task = {"change": writing(x=b"2"), "no-op": DictTask(), "read-only": DictTask(read_only=True)}[kind]
+    outcome = memory.run(polled, task)
+    assert outcome.status is TaskStatus.COMPLETED, outcome.reason
+    assert memory.report(polled, outcome)
 
 
 def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: Bed) -> None:
     memory.run(memory.start(), writing(x=b"2"))
     done = [(event.phase.value, event.action) for event in memory.heard if isinstance(event, events.Done)]
     assert done == [
-        ("prepare", "read the input commit"),
+        ("prepare", "read the target branch"),
         ("pre-check", "pre checks"),
         ("body", "body"),
         ("post-check", "post checks"),

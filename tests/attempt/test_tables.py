@@ -1,11 +1,13 @@
 """Every row of both tables of the protocol, and what an attempt refuses, on the in-memory lake and on a real lakeFS."""
 
+from dataclasses import replace
+
 import pytest
 from tests.attempt.bed import Bed, Server, once, raising, writing
 
 from perago.attempt import spine
 from perago.errors import LakeUnavailable, TaskStatus
-from perago.model import BranchName, CommitId, Repository
+from perago.model import Attempt, BranchName, CommitId, Outcome, Repository, Snapshot, TaskId, WorkflowId
 from perago.protocol import names
 from perago.testing import attempts
 from perago.testing.attempts import DictTask, workspace_input
@@ -108,8 +110,15 @@ def test_read_only_writes_nothing_and_never_looks_at_the_head(bed: Bed) -> None:
     bed.calls.clear()
     outcome = bed.run(polled, DictTask(task.run, read_only=True))
     assert ref_of(outcome) == bed.a
-    assert set(bed.calls) == {"commit", "objects", "read"}
+    assert bed.calls == {"branch": 1, "commit": 1, "objects": 1, "read": 1}
     assert bed.head() == moved
+
+
+def test_read_only_on_its_input_reads_the_branch_and_the_files(bed: Bed) -> None:
+    polled = bed.start()
+    bed.calls.clear()
+    assert ref_of(bed.run(polled, DictTask(read_only=True))) == bed.a
+    assert bed.calls == {"branch": 1, "objects": 1, "read": 1}
 
 
 @pytest.mark.parametrize("wrong", ["branch", "short", "tag"])
@@ -125,6 +134,59 @@ def test_a_ref_that_is_no_commit_id_is_refused_for_good(bed: Bed, request: pytes
     assert outcome.status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
     assert outcome.reason == f"workspace.ref {ref} is not a commit id: it resolves to {bed.a}; pass that id itself"
     assert task.calls == []
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("wrong", ["commit", "short", "tag"])
+def test_a_branch_that_is_a_tag_or_a_commit_is_refused_for_good(
+    bed: Bed, request: pytest.FixtureRequest, wrong: str, read_only: bool
+) -> None:
+    if isinstance(bed.lake, MemoryLake):
+        bed.lake.tag(bed.repository, "v1", bed.a)
+    elif wrong == "tag":
+        server: Server = request.getfixturevalue("server")
+        server.tag(bed.repository, "v1", bed.a)
+    branch = {"commit": bed.a, "short": bed.a[:12], "tag": "v1"}[wrong]
+    task, tap = DictTask(writing(x=b"2").run, read_only), bed.tap
+    outcome = on_branch(bed, branch, task, tap)
+    assert outcome.status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
+    assert outcome.reason == (
+        f"workspace.branch {branch} is a tag or a commit ({bed.a}), not a branch; name the branch to publish to"
+    )
+    assert task.calls == []
+    assert "objects" not in tap.verbs
+    assert bed.staging_branches() == []
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_branch_that_does_not_exist_is_named(bed: Bed, read_only: bool) -> None:
+    task, tap = DictTask(writing(x=b"2").run, read_only), bed.tap
+    outcome = on_branch(bed, "missing", task, tap)
+    assert outcome.status is TaskStatus.FAILED
+    assert outcome.reason == f"branch missing does not exist in repository {bed.repository}"
+    assert task.calls == []
+    assert "objects" not in tap.verbs
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_branch_that_was_deleted_during_the_body_fails_closed(bed: Bed, empty: bool) -> None:
+    side = _branch(bed, "side")
+
+    def body(workspace: dict[str, bytes]) -> None:
+        bed.lake.delete_branch(bed.repository, side)
+        if not empty:
+            workspace["x"] = b"2"
+
+    outcome = on_branch(bed, side, DictTask(body), bed.tap)
+    assert outcome.status is TaskStatus.FAILED
+    assert outcome.output is None
+    assert [branch.name for branch in bed.lake.branches(bed.repository, "")] == ["main"]
+
+
+def on_branch(bed: Bed, branch: str, task: DictTask, tap: Tap) -> Outcome:
+    polled = bed.start()
+    given = {**polled.input, "workspace": {**polled.input["workspace"], "branch": branch}}
+    return spine.run(bed.execution(polled.attempt, task, tap), given)
 
 
 @pytest.mark.parametrize("ref", ["f" * 64, "nothing"])
@@ -215,16 +277,17 @@ def test_requests_of_publishing_one_changed_file(bed: Bed) -> None:
     assert bed.run(polled, writing(x=b"2")).status is TaskStatus.COMPLETED
     control = {verb: count for verb, count in bed.calls.items() if verb not in {"read", "write"}}
     assert control == {
-        "commit": 2,  # the input is a commit id; the merge commit is what it should be
+        "branch": 1,  # the early check: it is a branch, and stands at the input
         "objects": 1,
         "create_branch": 1,
         "commit_branch": 1,
-        "branches": 1,
+        "branches": 2,  # rivals, and whether there are names of the first edition
         "head": 1,
         "merge": 1,
+        "commit": 1,  # the merge commit is what it should be
         "delete_branch": 1,
     }
-    assert sum(control.values()) == 9
+    assert sum(control.values()) == 10
 
 
 def test_requests_of_replacing_an_abandoned_publication(bed: Bed) -> None:
@@ -234,28 +297,55 @@ def test_requests_of_replacing_an_abandoned_publication(bed: Bed) -> None:
     assert bed.run(polled, writing(x=b"2")).status is TaskStatus.COMPLETED
     publishing = {verb: count for verb, count in bed.calls.items() if verb not in {"read", "write", "commit", "objects"}}
     assert publishing == {
+        "branch": 1,
         "create_branch": 1,
         "commit_branch": 1,
-        "branches": 1,
-        "uncommitted": 1,
-        "head": 3,
+        "branches": 2,
+        "interrupt_updates": 1,
+        "head": 4,  # the early check, the decision, right before the relocation, and after it
         "relocate": 1,
         "delete_branch": 1,
     }
 
 
+def test_requests_of_a_no_op_on_its_input(bed: Bed) -> None:
+    polled = bed.start()
+    bed.calls.clear()
+    assert bed.run(polled, DictTask()).status is TaskStatus.COMPLETED
+    assert bed.calls == {"branch": 1, "objects": 1, "read": 1, "branches": 2, "head": 1}
+
+
+def test_requests_to_conductor_where_the_head_is_the_input(bed: Bed) -> None:
+    """The attempt fence before staging and before publishing; nothing is asked about the head."""
+    asked: list[str] = []
+
+    class Counting(attempts.DirectFence):
+        def snapshot(self, attempt: Attempt) -> Snapshot:
+            asked.append("snapshot")
+            return super().snapshot(attempt)
+
+        def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+            asked.append("look_up")
+            return super().look_up(task_id, workflow_id)
+
+    polled = bed.start()
+    execution = replace(bed.execution(polled.attempt, writing(x=b"2")), conductor=Counting(bed.conductor))
+    assert spine.run(execution, polled.input).status is TaskStatus.COMPLETED
+    assert asked == ["snapshot", "snapshot"]
+
+
 def test_a_foreign_head_between_reading_and_relocating_is_seen(bed: Bed) -> None:
     bed.publish({"in/x": b"abandoned"})
     tap = bed.tap
-    tap.before["uncommitted"] = once(lambda: _move(bed))
+    tap.before["interrupt_updates"] = once(lambda: _move(bed))
     outcome = bed.run(bed.start(), writing(x=b"2"), tap)
     assert outcome.status is TaskStatus.FAILED
     assert "moved while this attempt was about to publish" in str(outcome.reason)
-    assert bed.content(bed.head().id)["in/x"] == b"somebody else's"
+    assert bed.content(bed.head().id)["in/x"] == b"of another writer"
 
 
 def _move(bed: Bed) -> None:
-    bed.publish({"in/x": b"somebody else's"})
+    bed.publish({"in/x": b"of another writer"})
 
 
 def _branch(bed: Bed, name: str) -> BranchName:

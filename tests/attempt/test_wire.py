@@ -1,6 +1,7 @@
 """Publication over a real network that fails at the publish request: never a false success, never a second request."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -18,7 +19,8 @@ from perago.model import Outcome
 from perago.protocol.budget import DEFAULT
 from perago.testing.scene import ref_of, writes
 
-PUBLISH = {"merge": "POST .*/merge/", "relocate": "PUT .*/hard_reset"}
+PUBLISH = {"merge": "POST .*/refs/perago-staging-.*/merge/", "relocate": "PUT .*/hard_reset"}
+INTERRUPT = "POST .*/refs/main/merge/main"
 PATIENCE = 0.5
 
 
@@ -62,7 +64,7 @@ def publish(bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, faul
     polled = bed.start()
     execution = bed.execution(polled.attempt, writes("y"), lake)
     outcome = spine.run(replace(execution, budget=replace(DEFAULT, publish_seconds=PATIENCE)), polled.input)
-    sent = [seen for seen in proxy.seen if "/merge/" in seen.line or "hard_reset" in seen.line]
+    sent = [seen for seen in proxy.seen if any(re.search(pattern, seen.line) for pattern in PUBLISH.values())]
     assert len(sent) == 1, "a publish request is never sent again"
     assert bed.staging_branches() == []
     return outcome
@@ -95,3 +97,21 @@ def test_a_publication_that_did_not_happen_is_never_reported(
     after = real_bed.run(real_bed.start(), writes("y"))
     assert ref_of(after) == real_bed.head().id
     assert real_bed.head().parents == (real_bed.a,)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [faults.drop_reply(), faults.cut(), faults.answer(500, b'{"message": "boom"}'), faults.answer(429), faults.answer(404)],
+    ids=["reply dropped", "request cut", "500", "429", "404"],
+)
+def test_an_interruption_that_may_not_have_happened_stops_the_relocation(
+    real_bed: Bed, network: tuple[FaultProxy, client.LakeFS], fault: Callable[[Exchange], None]
+) -> None:
+    proxy, lake = network
+    abandoned = real_bed.abandon()
+    proxy.on(INTERRUPT, fault)
+    outcome = real_bed.run(real_bed.start(), writes("y"), lake)
+    assert outcome.status is TaskStatus.FAILED
+    assert not any("hard_reset" in seen.line for seen in proxy.seen)
+    assert real_bed.head() == abandoned
+    assert real_bed.staging_branches() == []

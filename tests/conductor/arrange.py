@@ -20,7 +20,13 @@ class Arranged(Protocol):
     conductor: port.Conductor
 
     def task_type(self, **definition: Any) -> TaskType: ...
-    def start(self, *types: TaskType) -> WorkflowId: ...
+    def start(self, *types: TaskType, lanes: int = 1) -> WorkflowId:
+        """The first `lanes` steps are the lanes of a fork, the others follow one by one."""
+        ...
+
+    def pause(self, workflow_id: WorkflowId) -> None: ...
+    def resume(self, workflow_id: WorkflowId) -> None: ...
+    def restart(self, workflow_id: WorkflowId) -> None: ...
     def terminate(self, workflow_id: WorkflowId) -> None: ...
     def rerun(self, workflow_id: WorkflowId, task_id: TaskId) -> None: ...
     def workflow_status(self, workflow_id: WorkflowId) -> str: ...
@@ -58,10 +64,18 @@ class Fake:
         self.server.put_task_definition(made)
         return TaskType(made["name"])
 
-    def start(self, *types: TaskType) -> WorkflowId:
-        return self.server.start(
-            [fake.Step(name, f"step{number}", {"params": {"n": number}}) for number, name in enumerate(types)]
-        )
+    def start(self, *types: TaskType, lanes: int = 1) -> WorkflowId:
+        steps = [fake.Step(name, f"step{number}", {"params": {"n": number}}) for number, name in enumerate(types)]
+        return self.server.start(steps, lanes=lanes)
+
+    def pause(self, workflow_id: WorkflowId) -> None:
+        self.server.pause(workflow_id)
+
+    def resume(self, workflow_id: WorkflowId) -> None:
+        self.server.resume(workflow_id)
+
+    def restart(self, workflow_id: WorkflowId) -> None:
+        self.server.restart(workflow_id)
 
     def terminate(self, workflow_id: WorkflowId) -> None:
         self.server.terminate(workflow_id)
@@ -91,7 +105,7 @@ class Real:
 
     def close(self) -> None:
         for workflow_id in self._started:
-            if self.workflow_status(workflow_id) == "RUNNING":
+            if self.workflow_status(workflow_id) in {"RUNNING", "PAUSED"}:
                 self.terminate(workflow_id)
         self.client.close()
         self._pool.clear()
@@ -109,12 +123,21 @@ class Real:
         self.call("POST", "/metadata/taskdefs", [made])
         return TaskType(made["name"])
 
-    def start(self, *types: TaskType) -> WorkflowId:
+    def start(self, *types: TaskType, lanes: int = 1) -> WorkflowId:
         steps = [
             {"name": name, "taskReferenceName": f"step{number}", "type": "SIMPLE", "inputParameters": {"params": {"n": number}}}
             for number, name in enumerate(types)
         ]
-        return self.start_workflow(steps)
+        return self.start_workflow(steps if lanes == 1 else [*_fork(steps[:lanes]), *steps[lanes:]])
+
+    def pause(self, workflow_id: WorkflowId) -> None:
+        self.call("PUT", f"/workflow/{workflow_id}/pause")
+
+    def resume(self, workflow_id: WorkflowId) -> None:
+        self.call("PUT", f"/workflow/{workflow_id}/resume")
+
+    def restart(self, workflow_id: WorkflowId) -> None:
+        self.call("POST", f"/workflow/{workflow_id}/restart")
 
     def start_workflow(self, tasks: Sequence[Mapping[str, Any]], given: Mapping[str, Any] | None = None) -> WorkflowId:
         workflow = {
@@ -144,3 +167,11 @@ class Real:
 
     def logs(self, task_id: TaskId) -> list[str]:
         return [entry["log"] for entry in self.call("GET", f"/tasks/{task_id}/log")]
+
+
+def _fork(lanes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    last = [lane["taskReferenceName"] for lane in lanes]
+    return [
+        {"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN", "forkTasks": [[lane] for lane in lanes]},
+        {"name": "join", "taskReferenceName": "join", "type": "JOIN", "joinOn": last},
+    ]

@@ -147,7 +147,7 @@ def test_a_server_that_hangs_costs_the_timeout_and_no_more(scripted: Scripted) -
     client.close()
 
 
-def test_nobody_listening_is_unavailable_for_writes_too() -> None:
+def test_a_closed_port_is_unavailable_for_writes_too() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/api"

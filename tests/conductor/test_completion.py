@@ -1,7 +1,8 @@
 """Delivery of an attempt's end: what is sent when, what is never sent, and what a person is told about it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3}})
 
 @dataclass
 class Clock:
-    """Time that passes only when somebody sleeps."""
+    """Time that passes only in a sleep."""
 
     now: float = 0.0
     sleeps: list[float] = field(default_factory=list)
@@ -64,7 +65,7 @@ class Faulty(FakeConductor):
 
 @dataclass
 class Waiting:
-    """Somebody who waits for the next task, and what was said to them."""
+    """A caller that waits for the next task, and what it was told."""
 
     told: list[Polled | ConductorError | None] = field(default_factory=list)
 
@@ -231,14 +232,14 @@ def test_a_server_without_the_combined_request_is_told_by_the_plain_one() -> Non
     assert waiting.told == [None]
 
 
-def test_a_report_that_is_refused_is_no_outage_for_whoever_waits_for_a_task() -> None:
+def test_a_report_that_is_refused_is_no_outage_for_a_caller_that_waits_for_a_task() -> None:
     server, waiting = Faulty(combined=[fail(ConductorRejected("413"))]), Waiting()
     with pytest.raises(ConductorRejected):
         deliver(server, polled(server), waiting=waiting)
     assert waiting.told == [None]
 
 
-def test_nobody_waits_for_a_task_until_conductor_can_be_read_again() -> None:
+def test_no_caller_waits_for_a_task_until_conductor_can_be_read_again() -> None:
     server, waiting = Faulty(task=[fail(ConductorUnavailable("down"))]), Waiting()
     attempt = polled(server)
     server.start([Step(TYPE, "next")])
@@ -253,3 +254,29 @@ def test_an_attempt_that_is_not_wanted_any_more_polls_for_nothing() -> None:
     server.expire(attempt.task_id)
     assert isinstance(deliver(server, attempt, waiting=waiting), completion.Superseded)
     assert waiting.told == []
+
+
+NAMING = Outcome(TaskStatus.COMPLETED, {"workspace": {"ref": "ours"}, "result": {}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "accepted"),
+    [
+        ({"output": {"workspace": {"ref": "theirs"}, "result": {}}}, "theirs"),
+        ({"output": {"workspace": {"ref": "theirs"}, "result": {}}, "worker_id": WorkerId("another")}, "theirs"),
+        ({"output": {"workspace": {"ref": "ours"}, "result": {}}, "poll_count": 2}, "ours"),
+        ({"output": {"result": {"rows": 1}}}, None),
+        ({"status": "IN_PROGRESS", "poll_count": 2}, None),
+        ({"status": "FAILED", "output": {"workspace": {"ref": "theirs"}}}, None),
+        ({"status": "TIMED_OUT"}, None),
+    ],
+)
+def test_an_attempt_that_was_superseded_is_told_the_commit_that_counts(changes: dict[str, Any], accepted: str | None) -> None:
+    server = FakeConductor()
+    attempt = polled(server)
+    server.report(attempt, NAMING, timeout=1)
+    seen = server.snapshot(attempt.workflow_id, attempt.task_id)
+    assert completion.judge(attempt, NAMING, seen) is True
+    verdict = completion.judge(attempt, NAMING, replace(seen, **changes))
+    assert isinstance(verdict, completion.Superseded)
+    assert verdict.accepted == accepted

@@ -215,7 +215,7 @@ def test_a_task_is_found_by_the_poll_that_it_was_handed_to(arranged: Arranged) -
     while not found() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert found() == [ours.attempt]
-    assert list(conductor.handed_out(kind, {WorkerId("somebody-else")})) == []
+    assert list(conductor.handed_out(kind, {WorkerId("another-worker")})) == []
     conductor.report(ours.attempt, DONE, timeout=5)
     while found() and time.monotonic() < deadline:
         time.sleep(0.05)

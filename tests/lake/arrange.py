@@ -44,7 +44,7 @@ class Site(Protocol):
 
     def put(self, branch: str, path: str, data: bytes, content_type: str = "text/plain") -> None: ...
 
-    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "by somebody else") -> CommitId: ...
+    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "made by hand") -> CommitId: ...
 
     def content(self, ref: str) -> dict[str, bytes]: ...
 
@@ -53,6 +53,8 @@ class Site(Protocol):
     def protect(self, branch: BranchName) -> None: ...
 
     def visible_branches(self) -> list[str]: ...
+
+    def requests(self, verb: str) -> int: ...
 
 
 class MemorySite:
@@ -64,7 +66,7 @@ class MemorySite:
     def put(self, branch: str, path: str, data: bytes, content_type: str = "text/plain") -> None:
         self.memory.put(self.repository, BranchName(branch), ObjectPath(path), data, content_type=content_type)
 
-    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "by somebody else") -> CommitId:
+    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "made by hand") -> CommitId:
         for path, data in files.items():
             self.put(branch, path, data)
         return self.memory.publish(self.repository, BranchName(branch), {}, message).id
@@ -80,6 +82,9 @@ class MemorySite:
 
     def visible_branches(self) -> list[str]:
         return [str(name) for name in self.memory.visible_branches(self.repository)]
+
+    def requests(self, verb: str) -> int:
+        return self.memory.calls[verb]
 
 
 class RealSite:
@@ -102,7 +107,7 @@ class RealSite:
             source.flush()
             self.objects.upload_object(self.repository, branch, path, content=source.name)
 
-    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "by somebody else") -> CommitId:
+    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "made by hand") -> CommitId:
         for path, data in files.items():
             self.put(branch, path, data)
         made = CommitsApi(self.sdk).commit(self.repository, branch, CommitCreation(message=message))
@@ -139,6 +144,9 @@ class RealSite:
 
     def visible_branches(self) -> list[str]:
         return [branch.id for branch in BranchesApi(self.sdk).list_branches(self.repository).results]
+
+    def requests(self, verb: str) -> int:
+        return sum(record.verb == verb for record in self.records)
 
     def close(self) -> None:
         self.lake.close()

@@ -7,7 +7,7 @@ from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejecte
 from perago.lake.port import ChangeType, ObjectChange
 from perago.model import BranchName, CommitId, ObjectPath, Repository
 
-NOBODY = CommitId("0" * 64)
+NO_COMMIT = CommitId("0" * 64)
 
 
 def test_a_new_repository_has_one_commit_without_parent_or_content(site: Site) -> None:
@@ -22,7 +22,7 @@ def test_a_commit_is_found_by_id_branch_tag_and_short_id_and_always_tells_its_fu
         assert site.lake.commit(site.repository, CommitId(ref)).id == made
 
 
-@pytest.mark.parametrize("ref", [NOBODY, "nobody", "abcdef0123"])
+@pytest.mark.parametrize("ref", [NO_COMMIT, "missing", "abcdef0123"])
 def test_an_unknown_ref_is_not_found(site: Site, ref: str) -> None:
     with pytest.raises(LakeNotFound, match=ref):
         site.lake.commit(site.repository, CommitId(ref))
@@ -44,8 +44,10 @@ def test_nothing_works_on_a_repository_that_does_not_exist(site: Site) -> None:
     gone, lake = Repository("no-such-repository"), site.lake
     calls = [
         lambda: lake.head(gone, MAIN),
+        lambda: lake.branch(gone, MAIN),
+        lambda: lake.interrupt_updates(gone, MAIN),
         lambda: lake.commit(gone, MAIN),
-        lambda: lake.create_branch(gone, BranchName("s"), NOBODY),
+        lambda: lake.create_branch(gone, BranchName("s"), NO_COMMIT),
         lambda: lake.delete_branch(gone, MAIN),
         lambda: list(lake.branches(gone, "")),
         lambda: lake.commit_branch(gone, MAIN, "m", {}),
@@ -67,8 +69,30 @@ def test_head_tells_the_parent_in_one_call(site: Site) -> None:
 
 
 def test_head_of_a_branch_that_does_not_exist(site: Site) -> None:
-    with pytest.raises(LakeNotFound, match="nobody"):
-        site.lake.head(site.repository, BranchName("nobody"))
+    with pytest.raises(LakeNotFound, match="missing"):
+        site.lake.head(site.repository, BranchName("missing"))
+
+
+def test_a_branch_tells_its_commit(site: Site) -> None:
+    first = site.lake.branch(site.repository, MAIN)
+    made = site.publish("main", {"a": b"1"})
+    site.put("main", "uncommitted", b"x")
+    assert (first, site.lake.branch(site.repository, MAIN)) == (site.lake.commit(site.repository, made).first_parent, made)
+
+
+@pytest.mark.parametrize("wrong", ["tag", "commit id", "short id", "missing"])
+def test_what_is_no_branch_is_not_found_as_a_branch(site: Site, wrong: str) -> None:
+    made = site.publish("main", {"a": b"1"})
+    site.tag("v1", made)
+    name = {"tag": "v1", "commit id": made, "short id": made[:12], "missing": "missing"}[wrong]
+    with pytest.raises(LakeNotFound, match=name):
+        site.lake.branch(site.repository, BranchName(name))
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a.b", "main~1", "main@"])
+def test_what_cannot_be_a_branch_is_rejected_as_a_branch(site: Site, name: str) -> None:
+    with pytest.raises(LakeRejected):
+        site.lake.branch(site.repository, BranchName(name))
 
 
 def test_a_staging_branch_is_hidden_from_people_and_listed_for_us(site: Site) -> None:
@@ -99,7 +123,7 @@ def test_what_cannot_be_a_branch_name_is_rejected(site: Site, name: str) -> None
 
 def test_a_branch_from_an_unknown_commit(site: Site) -> None:
     with pytest.raises(LakeNotFound):
-        site.lake.create_branch(site.repository, BranchName("s"), NOBODY)
+        site.lake.create_branch(site.repository, BranchName("s"), NO_COMMIT)
 
 
 def test_a_deleted_branch_is_gone_and_cannot_be_deleted_again(site: Site) -> None:
@@ -122,6 +146,56 @@ def test_a_listing_of_branches_goes_on_beyond_a_page(site: Site) -> None:
     for name in names:
         site.lake.create_branch(site.repository, BranchName(name), head)
     assert [found.name for found in site.lake.branches(site.repository, "many-")] == names
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 4, 1000])
+def test_a_listing_of_branches_is_the_same_whatever_its_page(site: Site, page: int) -> None:
+    head = site.lake.head(site.repository, MAIN).id
+    for name in ("b-2", "a-1", "b-1", "b-3", "c-1"):
+        site.lake.create_branch(site.repository, BranchName(name), head)
+    assert [found.name for found in site.lake.branches(site.repository, "b-", page=page)] == ["b-1", "b-2", "b-3"]
+
+
+def test_the_first_branch_of_a_listing_takes_one_request(site: Site) -> None:
+    head = site.lake.head(site.repository, MAIN).id
+    for number in range(3):
+        site.lake.create_branch(site.repository, BranchName(f"s-{number}"), head)
+    before = site.requests("branches")
+    assert next(iter(site.lake.branches(site.repository, "s-", page=1))).name == "s-0"
+    assert site.requests("branches") == before + 1
+
+
+def test_an_interruption_moves_nothing_and_makes_no_commit(site: Site) -> None:
+    base = site.publish("main", {"a": b"1"})
+    before = site.lake.head(site.repository, MAIN)
+    for _ in range(3):
+        site.lake.interrupt_updates(site.repository, MAIN)
+    assert site.lake.head(site.repository, MAIN) == before
+    assert site.content("main") == {"a": b"1"}
+    staged = stage(site, "s1", base, {"a": b"new"})
+    site.lake.interrupt_updates(site.repository, BranchName("s1"))
+    assert site.lake.commit(site.repository, merge(site, "s1")).meta_range_id == staged.meta_range_id
+
+
+def test_a_new_repository_can_be_interrupted(site: Site) -> None:
+    first = site.lake.head(site.repository, MAIN)
+    site.lake.interrupt_updates(site.repository, MAIN)
+    assert site.lake.head(site.repository, MAIN) == first
+
+
+def test_a_dirty_branch_refuses_an_interruption_and_stays_as_it_is(site: Site) -> None:
+    site.publish("main", {"a": b"1"})
+    before = site.lake.head(site.repository, MAIN)
+    site.put("main", "dirt", b"x")
+    with pytest.raises(LakeConflict, match="dirty"):
+        site.lake.interrupt_updates(site.repository, MAIN)
+    assert site.lake.head(site.repository, MAIN) == before
+    assert site.content("main") == {"a": b"1", "dirt": b"x"}
+
+
+def test_a_branch_that_does_not_exist_cannot_be_interrupted(site: Site) -> None:
+    with pytest.raises(LakeNotFound, match="missing"):
+        site.lake.interrupt_updates(site.repository, BranchName("missing"))
 
 
 def test_a_commit_keeps_message_metadata_and_parent(site: Site) -> None:
@@ -154,7 +228,7 @@ def test_another_content_type_alone_is_a_change(site: Site) -> None:
 
 def test_committing_a_branch_that_does_not_exist(site: Site) -> None:
     with pytest.raises(LakeNotFound):
-        site.lake.commit_branch(site.repository, BranchName("nobody"), "m", {})
+        site.lake.commit_branch(site.repository, BranchName("missing"), "m", {})
 
 
 def test_the_same_objects_have_the_same_meta_range(site: Site) -> None:
@@ -244,7 +318,7 @@ def test_a_target_written_with_what_it_has_already_is_not_dirty(site: Site) -> N
     assert site.lake.commit(site.repository, merge(site, "s1")).parents == (base,)
 
 
-@pytest.mark.parametrize(("source", "target"), [("nobody", "main"), ("s1", "nobody")])
+@pytest.mark.parametrize(("source", "target"), [("missing", "main"), ("s1", "missing")])
 def test_a_merge_of_or_into_a_branch_that_is_gone(site: Site, source: str, target: str) -> None:
     stage(site, "s1", site.publish("main", {"a": b"1"}), {"a": b"new"})
     with pytest.raises(LakeNotFound):
@@ -267,7 +341,7 @@ def test_a_relocation_is_idempotent(site: Site) -> None:
     assert site.lake.head(site.repository, MAIN) == staged
 
 
-@pytest.mark.parametrize(("target", "to"), [("nobody", "s1"), ("main", "nobody")])
+@pytest.mark.parametrize(("target", "to"), [("missing", "s1"), ("main", "missing")])
 def test_a_relocation_of_or_to_a_branch_that_is_gone(site: Site, target: str, to: str) -> None:
     base = site.publish("main", {"a": b"1"})
     stage(site, "s1", base, {"a": b"new"})
@@ -284,7 +358,7 @@ def test_a_dirty_branch_is_relocated_and_stays_dirty(site: Site) -> None:
     assert site.content("main") == {"a": b"new", "dirt": b"x"}
 
 
-def test_a_protected_branch_takes_merges_and_nothing_else(site: Site) -> None:
+def test_a_protected_branch_takes_merges_and_interruptions_and_nothing_else(site: Site) -> None:
     base = site.publish("main", {"a": b"1"})
     stage(site, "s1", base, {"a": b"new"})
     site.protect(MAIN)
@@ -296,6 +370,7 @@ def test_a_protected_branch_takes_merges_and_nothing_else(site: Site) -> None:
     for call in calls:
         with pytest.raises(LakeForbidden, match=r"protected branch|branch is protected"):
             call()
+    site.lake.interrupt_updates(site.repository, MAIN)
     assert site.lake.commit(site.repository, merge(site, "s1")).parents == (base,)
 
 
@@ -310,4 +385,4 @@ def test_uncommitted_tells_added_changed_and_removed_in_order(site: Site) -> Non
 
 def test_uncommitted_of_a_branch_that_does_not_exist(site: Site) -> None:
     with pytest.raises(LakeNotFound):
-        list(site.lake.uncommitted(site.repository, BranchName("nobody")))
+        list(site.lake.uncommitted(site.repository, BranchName("missing")))

@@ -88,7 +88,7 @@ def test_content_of_any_size_round_trips(site: Site, tmp_path: Path, size: int) 
     assert (tmp_path / "into").read_bytes() == data
 
 
-def test_what_somebody_else_wrote_is_read_back(site: Site, tmp_path: Path) -> None:
+def test_what_another_writer_wrote_is_read_back(site: Site, tmp_path: Path) -> None:
     commit = site.publish("main", {"theirs": b"content"})
     info = listed(site, ref=commit)[0]
     site.lake.read(site.repository, commit, info, tmp_path / "into")
@@ -151,7 +151,7 @@ def test_a_full_page_that_is_the_last_one_ends_the_listing(site: Site, tmp_path:
 
 def test_listing_an_unknown_ref(site: Site) -> None:
     with pytest.raises(LakeNotFound):
-        site.lake.objects(site.repository, BranchName("nobody"), "")
+        site.lake.objects(site.repository, BranchName("missing"), "")
 
 
 def test_a_commit_is_read_as_it_was_and_a_branch_with_its_uncommitted_changes(site: Site) -> None:
@@ -161,7 +161,7 @@ def test_a_commit_is_read_as_it_was_and_a_branch_with_its_uncommitted_changes(si
     assert [info.path for info in listed(site)] == ["a", "b"]
 
 
-@pytest.mark.parametrize("ref", ["main", "nobody"])
+@pytest.mark.parametrize("ref", ["main", "missing"])
 def test_reading_what_is_not_there_leaves_no_file(site: Site, tmp_path: Path, ref: str) -> None:
     with pytest.raises(LakeNotFound):
         site.lake.read(site.repository, BranchName(ref), ObjectInfo(ObjectPath("missing"), 1, "x"), tmp_path / "into")
@@ -228,8 +228,8 @@ def test_small_files_go_out_together_in_order(site: Site, metadata: dict[str, st
 
 
 def test_small_files_for_a_branch_that_is_not_there(site: Site) -> None:
-    with pytest.raises(LakeNotFound, match="nobody"):
-        list(site.lake.write_small(site.repository, BranchName("nobody"), [small("a", b"1"), small("b", b"2")]))
+    with pytest.raises(LakeNotFound, match="missing"):
+        list(site.lake.write_small(site.repository, BranchName("missing"), [small("a", b"1"), small("b", b"2")]))
 
 
 def test_a_small_file_with_a_name_that_lakefs_cannot_hold(site: Site) -> None:
@@ -258,8 +258,8 @@ def test_writing_a_file_that_is_gone(site: Site, tmp_path: Path) -> None:
 
 
 def test_writing_to_a_branch_that_does_not_exist(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(LakeNotFound, match="nobody"):
-        write(site, "a", file(tmp_path, b"1"), branch="nobody")
+    with pytest.raises(LakeNotFound, match="missing"):
+        write(site, "a", file(tmp_path, b"1"), branch="missing")
 
 
 def test_deleting_missing_objects_is_no_error(site: Site) -> None:
@@ -271,7 +271,7 @@ def test_deleting_missing_objects_is_no_error(site: Site) -> None:
 
 def test_deleting_from_a_branch_that_does_not_exist_passes_unnoticed(site: Site) -> None:
     """lakeFS answers 200; the commit that follows is what tells."""
-    gone = BranchName("nobody")
+    gone = BranchName("missing")
     site.lake.delete_objects(site.repository, gone, [ObjectPath("a")])
     with pytest.raises(LakeError):
         site.lake.commit_branch(site.repository, gone, "m", {})

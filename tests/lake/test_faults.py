@@ -297,7 +297,7 @@ def test_messages_hold_no_credentials_and_one_line(stack: Endpoints, broken: Bro
 
 
 def test_wrong_credentials_are_forbidden(stack: Endpoints, broken: Broken) -> None:
-    stranger = LakeFS(stack.lakefs_url, "nobody", "secret", timeouts=HASTY)
+    stranger = LakeFS(stack.lakefs_url, "unknown", "secret", timeouts=HASTY)
     with pytest.raises(LakeError, match="401") as caught:
         stranger.head(broken.repository, MAIN)
     assert type(caught.value).__name__ == "LakeForbidden"

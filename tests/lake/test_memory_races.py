@@ -93,6 +93,53 @@ def test_an_update_already_under_way_is_not_revoked_while_the_target_stands_stil
     assert arranged.head == arranged.staged[S1]
 
 
+@pytest.mark.parametrize("verb", ["merge", "relocate"])
+def test_without_an_interruption_an_update_under_way_survives_its_source(arranged: Arranged, verb: str) -> None:
+    """Why revocation interrupts: the head that is read after the deletion may still be moved by its owner."""
+    read: list[CommitId] = []
+
+    def revoke() -> None:
+        arranged.lake.delete_branch(REPOSITORY, S1)
+        read.append(arranged.head)
+
+    arranged.lake.gate = Once(verb, Step.BETWEEN, revoke)
+    getattr(arranged, verb)(S1)
+    assert read == [arranged.base]
+    assert arranged.head != arranged.base
+
+
+@pytest.mark.parametrize("verb", ["merge", "relocate"])
+def test_an_interruption_revokes_an_update_under_way(arranged: Arranged, verb: str) -> None:
+    read: list[CommitId] = []
+
+    def revoke() -> None:
+        arranged.lake.delete_branch(REPOSITORY, S1)
+        arranged.lake.interrupt_updates(REPOSITORY, MAIN)
+        read.append(arranged.head)
+
+    arranged.lake.gate = Once(verb, Step.BETWEEN, revoke)
+    with pytest.raises(LakeNotFound):
+        getattr(arranged, verb)(S1)
+    assert read == [arranged.base] == [arranged.head]
+    assert set(arranged.lake.content(REPOSITORY, MAIN)) == {"a"}
+
+
+@pytest.mark.parametrize("verb", ["merge", "relocate"])
+def test_an_interruption_only_delays_an_update_whose_source_is_still_there(arranged: Arranged, verb: str) -> None:
+    arranged.lake.gate = Once(verb, Step.BETWEEN, lambda: arranged.lake.interrupt_updates(REPOSITORY, MAIN))
+    getattr(arranged, verb)(S1)
+    assert set(arranged.lake.content(REPOSITORY, MAIN)) == {"a", "by-s1"}
+
+
+@pytest.mark.parametrize("verb", ["merge", "relocate"])
+def test_an_interruption_before_the_deletion_revokes_nothing(arranged: Arranged, verb: str) -> None:
+    """The order matters: an update that starts over before the deletion finds its source again."""
+    arranged.lake.interrupt_updates(REPOSITORY, MAIN)
+    arranged.lake.gate = Once(verb, Step.BETWEEN, lambda: arranged.lake.delete_branch(REPOSITORY, S1))
+    getattr(arranged, verb)(S1)
+    assert set(arranged.lake.content(REPOSITORY, MAIN)) == {"a", "by-s1"}
+
+
 def test_a_relocation_away_and_back_is_not_noticed(arranged: Arranged) -> None:
     """lakeFS compares the branch record by value, and a relocation changes nothing in it but the head."""
     arranged.lake.create_branch(REPOSITORY, BranchName("back"), arranged.base)
@@ -136,6 +183,8 @@ def test_every_verb_passes_the_gate_before_and_after(arranged: Arranged, tmp_pat
     lake.capabilities()
     lake.commit(REPOSITORY, MAIN)
     lake.head(REPOSITORY, MAIN)
+    lake.branch(REPOSITORY, MAIN)
+    lake.interrupt_updates(REPOSITORY, MAIN)
     lake.create_branch(REPOSITORY, BranchName("s3"), arranged.base)
     list(lake.branches(REPOSITORY, ""))
     lake.read(REPOSITORY, MAIN, seen, tmp_path / "into")
@@ -148,7 +197,7 @@ def test_every_verb_passes_the_gate_before_and_after(arranged: Arranged, tmp_pat
     arranged.relocate(S2)
     lake.delete_branch(REPOSITORY, S2)
     verbs = {verb for verb, _ in passed}
-    assert len(verbs) == 14
+    assert len(verbs) == 16
     assert {(verb, step) for verb in verbs for step in (Step.BEFORE, Step.AFTER)} <= set(passed)
     assert {verb for verb, step in passed if step is Step.BETWEEN} == {"merge", "relocate"}
 

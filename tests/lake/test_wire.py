@@ -234,14 +234,14 @@ def test_a_signed_link_is_read_without_telling_who_we_are(lake_at: At, server: F
     assert b"authorization" not in heard[0].lower()
 
 
-@pytest.mark.parametrize("link", ["refused", "corrupt", "nobody", "nonsense"])
+@pytest.mark.parametrize("link", ["refused", "corrupt", "closed", "nonsense"])
 def test_a_link_that_does_not_work_falls_back_to_lakefs(lake_at: At, server: FaultProxy, tmp_path: Path, link: str) -> None:
     server.on(
         "GET /bucket",
         faults.answer(403, b"<Error>expired</Error>") if link == "refused" else faults.answer(200, b"x" * len(DATA)),
     )
     server.on("GET /api", faults.answer(200, DATA))
-    url = {"nobody": "http://127.0.0.1:1/x?sig=1", "nonsense": "file:///etc/passwd"}.get(link, f"{server.url}/bucket?sig=1")
+    url = {"closed": "http://127.0.0.1:1/x?sig=1", "nonsense": "file:///etc/passwd"}.get(link, f"{server.url}/bucket?sig=1")
     info = ObjectInfo(INFO.path, INFO.size, INFO.checksum, presigned_url=url)
     lake = lake_at(server.url)
     assert lake.read(REPOSITORY, COMMIT, info, tmp_path / "into") == INFO.checksum
@@ -346,4 +346,4 @@ def test_tls_is_verified(lake_at: At, tmp_path: Path) -> None:
 
 
 def _never_reached(_sock: socket.socket) -> None:
-    raise AssertionError("nobody should come this far")
+    raise AssertionError("this is never reached")

@@ -1,40 +1,221 @@
-"""The decision, over every combination of what it may look at."""
+"""The decision, over every combination of what it may look at, and the words of its refusals."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
-from perago.model import CommitId
-from perago.protocol.decision import Keep, Merge, MoveBack, Plan, Refuse, Replace, decide
-
-A, B, C = CommitId("a"), CommitId("b"), CommitId("c")
-
-
-@pytest.mark.parametrize(
-    ("head", "parent", "empty", "plan"),
-    [
-        (A, None, False, Merge()),
-        (A, C, False, Merge()),
-        (B, A, False, Replace(B)),
-        (A, None, True, Keep()),
-        (A, C, True, Keep()),
-        (B, A, True, MoveBack(B)),
-    ],
+from perago.model import Attempt, CommitId, TaskId, TaskType, WorkerId, WorkflowId
+from perago.protocol import labels
+from perago.protocol.decision import Keep, Merge, MoveBack, Plan, Refuse, Replace, UnlabelledHead, decide
+from perago.protocol.head import (
+    Abandoned,
+    Accepted,
+    CompletedOtherwise,
+    Head,
+    InProgress,
+    Place,
+    Standing,
+    Undecidable,
+    Unlabelled,
 )
-def test_both_tables(head: CommitId, parent: CommitId | None, empty: bool, plan: Plan) -> None:
-    assert decide(A, head, parent, change_is_empty=empty, read_only=False) == plan
+
+A, H, OTHER = CommitId("input"), CommitId("head"), CommitId("other")
+OWN = Attempt(WorkflowId("w-own"), TaskId("t-own"), 1, "here", 3, 0, TaskType("x"), WorkerId("n"), 1234, 1)
+BY = labels.Labels(WorkflowId("w-by"), TaskId("t-by"), "before", 4000)
+
+ABANDONED = Abandoned(BY, "its task is TIMED_OUT")
+UNLABELLED = Unlabelled("fix a typo", "a person")
+MOVED_BACK = CompletedOtherwise(BY, A)
+WITHOUT_WORKSPACE = CompletedOtherwise(BY, None)
+MUST_STAY: list[Standing] = [
+    Accepted(BY, "flow"),
+    Accepted(BY, "flow", is_readable=False),
+    InProgress(BY, "flow"),
+    CompletedOtherwise(BY, OTHER),
+    Undecidable(BY, "Conductor no longer knows the task that made it"),
+]
+BOTH = [True, False]
+WHY_ABANDONED = "the publication of step before of workflow w-by, which Conductor did not accept: its task is TIMED_OUT"
+WHY_MOVED_BACK = "the publication of step before of workflow w-by, which Conductor completed with input instead"
+WHY_WITHOUT = "the publication of step before of workflow w-by, which Conductor completed with no workspace instead"
+WHY_UNLABELLED = "a commit that Perago did not make ('fix a typo' by a person)"
 
 
-@pytest.mark.parametrize(
-    ("head", "parent", "empty"), [*itertools.product((B, None), (None, B, C), (True, False)), (None, A, False)]
-)
-def test_every_other_state_of_the_target_is_refused(head: CommitId | None, parent: CommitId | None, empty: bool) -> None:
-    plan = decide(A, head, parent, change_is_empty=empty, read_only=False)
-    assert isinstance(plan, Refuse)
-    assert "a" in plan.reason
-    assert str(head) in plan.reason
+def plan(
+    place: Place,
+    standing: Standing | None = None,
+    *,
+    empty: bool = False,
+    read_only: bool = False,
+    unlabelled: UnlabelledHead = UnlabelledHead.REPLACE,
+    own: Attempt = OWN,
+) -> Plan:
+    target = Head(A if place is Place.AT_INPUT else H, place, standing)
+    return decide(own, A, target, change_is_empty=empty, read_only=read_only, unlabelled=unlabelled)
 
 
-@pytest.mark.parametrize(("head", "parent", "empty"), list(itertools.product((None, A, B), (None, A, B), (True, False))))
-def test_read_only_keeps_whatever_the_target_shows(head: CommitId | None, parent: CommitId | None, empty: bool) -> None:
-    assert decide(A, head, parent, change_is_empty=empty, read_only=True) == Keep()
+def reason(
+    place: Place, standing: Standing | None, own: Attempt = OWN, unlabelled: UnlabelledHead = UnlabelledHead.REPLACE
+) -> str:
+    made = plan(place, standing, own=own, unlabelled=unlabelled)
+    assert isinstance(made, Refuse)
+    return made.reason
+
+
+HEADS: list[tuple[Place, Standing | None]] = [
+    (Place.AT_INPUT, None),
+    *itertools.product([Place.ON_INPUT, Place.BESIDE_INPUT], [ABANDONED, MOVED_BACK, WITHOUT_WORKSPACE, *MUST_STAY, UNLABELLED]),
+    (Place.ELSEWHERE, None),
+]
+MAY_GO: dict[tuple[Place, Standing | None, UnlabelledHead], str] = {
+    **{(Place.ON_INPUT, ABANDONED, setting): WHY_ABANDONED for setting in UnlabelledHead},
+    **{(Place.ON_INPUT, MOVED_BACK, setting): WHY_MOVED_BACK for setting in UnlabelledHead},
+    **{(Place.ON_INPUT, WITHOUT_WORKSPACE, setting): WHY_WITHOUT for setting in UnlabelledHead},
+    (Place.ON_INPUT, UNLABELLED, UnlabelledHead.REPLACE): WHY_UNLABELLED,
+    **{(Place.BESIDE_INPUT, MOVED_BACK, setting): WHY_MOVED_BACK for setting in UnlabelledHead},
+}
+"""All else is refused. Beside the input a commit may go only if Conductor accepted the input in its place."""
+
+
+def expected(place: Place, standing: Standing | None, setting: UnlabelledHead, *, empty: bool) -> Plan | type[Refuse]:
+    if place is Place.AT_INPUT:
+        return Keep() if empty else Merge()
+    why = MAY_GO.get((place, standing, setting))
+    if why is None:
+        return Refuse
+    return MoveBack(H, why) if empty else Replace(H, why)
+
+
+@pytest.mark.parametrize("setting", UnlabelledHead)
+@pytest.mark.parametrize("empty", BOTH)
+@pytest.mark.parametrize(("place", "standing"), HEADS)
+def test_every_head(place: Place, standing: Standing | None, empty: bool, setting: UnlabelledHead) -> None:
+    made, wanted = plan(place, standing, empty=empty, unlabelled=setting), expected(place, standing, setting, empty=empty)
+    if wanted is Refuse:
+        assert isinstance(made, Refuse)
+        assert H in made.reason
+    else:
+        assert made == wanted
+
+
+@pytest.mark.parametrize("setting", UnlabelledHead)
+@pytest.mark.parametrize("empty", BOTH)
+@pytest.mark.parametrize(("place", "standing"), HEADS)
+def test_read_only_keeps_whatever_the_target_shows(
+    place: Place, standing: Standing | None, empty: bool, setting: UnlabelledHead
+) -> None:
+    assert plan(place, standing, empty=empty, read_only=True, unlabelled=setting) == Keep()
+
+
+@pytest.mark.parametrize("empty", BOTH)
+def test_only_a_read_only_attempt_may_decide_without_a_head(empty: bool) -> None:
+    assert decide(OWN, A, None, change_is_empty=empty, read_only=True) == Keep()
+    with pytest.raises(AssertionError):
+        decide(OWN, A, None, change_is_empty=empty, read_only=False)
+
+
+def test_a_head_on_the_input_that_was_not_judged_is_never_decided_about() -> None:
+    with pytest.raises(AssertionError):
+        plan(Place.ON_INPUT, None)
+
+
+def test_the_default_replaces_a_commit_without_labels() -> None:
+    target = Head(H, Place.ON_INPUT, UNLABELLED)
+    assert isinstance(decide(OWN, A, target, change_is_empty=False, read_only=False), Replace)
+
+
+@pytest.mark.parametrize("standing", [ABANDONED, WITHOUT_WORKSPACE, UNLABELLED, *MUST_STAY])
+def test_beside_the_input_a_refusal_is_that_of_any_other_head(standing: Standing) -> None:
+    assert reason(Place.BESIDE_INPUT, standing) == reason(Place.ELSEWHERE, None)
+
+
+# words
+
+
+def test_any_other_head_is_named_with_the_input_and_what_to_do() -> None:
+    assert reason(Place.ELSEWHERE, None) == (
+        "the target branch is at head, which is neither the input commit input nor directly after it; "
+        "start a new workflow from the branch's present head"
+    )
+
+
+def test_accepted_from_another_workflow_says_which_commit_to_start_from() -> None:
+    assert reason(Place.ON_INPUT, Accepted(BY, "flow")) == (
+        "Conductor accepted head from step before of workflow flow w-by, and this step would remove it: "
+        "it starts from an older commit. Start a new workflow with that commit as workspace.ref; "
+        "wire a sub-workflow to the workspace that the one before it left"
+    )
+
+
+def test_accepted_from_a_step_of_this_workflow_says_what_to_wire() -> None:
+    same = replace(BY, workflow_id=OWN.workflow_id)
+    said = reason(Place.ON_INPUT, Accepted(same, "flow"))
+    assert said.startswith("Conductor accepted head from step before of workflow flow w-own, and this step would remove it")
+    assert said.endswith("Run it after before and wire its workspace to ${before.output.workspace}")
+
+
+def test_accepted_from_a_step_in_a_loop_is_wired_by_its_plain_name() -> None:
+    same = replace(BY, workflow_id=OWN.workflow_id, reference_name="before__12")
+    assert reason(Place.ON_INPUT, Accepted(same, "flow")).endswith("wire its workspace to ${before.output.workspace}")
+
+
+@pytest.mark.parametrize(("before", "here"), [("body__1", "body__2"), ("body", "body"), ("body", "body__2")])
+def test_accepted_from_an_earlier_iteration_of_the_same_step_says_so(before: str, here: str) -> None:
+    same = replace(BY, workflow_id=OWN.workflow_id, reference_name=before)
+    said = reason(Place.ON_INPUT, Accepted(same, "flow"), replace(OWN, reference_name=here))
+    assert f"step {before} of workflow flow w-own" in said
+    assert "A step in a loop has to take the workspace that the iteration before it left" in said
+
+
+def test_a_name_with_underscores_is_no_iteration() -> None:
+    same = replace(BY, workflow_id=OWN.workflow_id, reference_name="load__raw")
+    assert "${load__raw.output.workspace}" in reason(Place.ON_INPUT, Accepted(same, "flow"))
+
+
+def test_an_output_that_cannot_be_read_is_said() -> None:
+    said = reason(Place.ON_INPUT, Accepted(BY, "flow", is_readable=False))
+    assert "its output is in external storage, so it counts as accepted" in said
+    assert "step before of workflow flow w-by" in said
+
+
+def test_live_work_says_that_a_retry_may_pass() -> None:
+    assert reason(Place.ON_INPUT, InProgress(BY, "flow")) == (
+        "step before of workflow flow w-by has published head on this attempt's input and has not reported yet; "
+        "a retry finds out whether Conductor accepted it"
+    )
+
+
+def test_a_workflow_without_a_name_is_named_by_its_id() -> None:
+    assert reason(Place.ON_INPUT, InProgress(BY, "")).startswith("step before of workflow w-by has published")
+
+
+def test_a_displaced_commit_says_what_was_accepted_and_how_to_put_it_back() -> None:
+    assert reason(Place.ON_INPUT, CompletedOtherwise(BY, OTHER)) == (
+        "the target branch shows head, but Conductor accepted other from step before of workflow w-by; "
+        "run `perago recover` to put that commit back"
+    )
+
+
+def test_what_cannot_be_decided_says_why_and_what_to_do() -> None:
+    assert reason(Place.ON_INPUT, Undecidable(BY, "Conductor no longer knows the task that made it")) == (
+        "the target branch is at head, made by step before of workflow w-by: Conductor no longer knows the task that made it, "
+        "so it may have been accepted; start a new workflow from it, or run `perago recover`"
+    )
+
+
+def test_a_kept_commit_without_labels_is_shown_with_its_author_and_the_setting() -> None:
+    said = reason(Place.ON_INPUT, UNLABELLED, unlabelled=UnlabelledHead.REFUSE)
+    assert said == (
+        f"the target branch is at head, {WHY_UNLABELLED}, and PERAGO_UNLABELLED_HEAD=refuse keeps it; "
+        "start a new workflow from it, or move the branch back"
+    )
+    unknown = reason(Place.ON_INPUT, Unlabelled("", ""), unlabelled=UnlabelledHead.REFUSE)
+    assert "by unknown" in unknown
+
+
+@pytest.mark.parametrize("standing", MUST_STAY)
+def test_every_refusal_about_a_task_names_step_and_workflow(standing: Standing) -> None:
+    said = reason(Place.ON_INPUT, standing)
+    assert "before" in said
+    assert "w-by" in said

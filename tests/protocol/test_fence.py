@@ -12,8 +12,9 @@ ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 1, "ref", 3, 0, TaskType("x"), W
 CURRENT = Snapshot(WorkflowId("w"), TaskId("t"), 1, "IN_PROGRESS", WorkerId("w0001-nonce"), 1234, 1, "RUNNING", {})
 
 
-def test_the_current_attempt_passes() -> None:
-    assert_current_attempt_snapshot(ATTEMPT, CURRENT, 0.001)
+@pytest.mark.parametrize("workflow_status", ["RUNNING", "PAUSED"])
+def test_the_current_attempt_passes(workflow_status: str) -> None:
+    assert_current_attempt_snapshot(ATTEMPT, replace(CURRENT, workflow_status=workflow_status), 0.001)
 
 
 @pytest.mark.parametrize(
@@ -28,8 +29,11 @@ def test_the_current_attempt_passes() -> None:
         ("worker_id", None, "worker_id is None"),
         ("start_time", 1235, "start_time is 1235"),
         ("poll_count", 2, "poll_count is 2"),
-        ("workflow_status", "TERMINATED", "workflow status is TERMINATED, not RUNNING"),
-        ("workflow_status", "PAUSED", "workflow status is PAUSED"),
+        ("workflow_status", "TERMINATED", "workflow status is TERMINATED, not RUNNING or PAUSED"),
+        ("workflow_status", "COMPLETED", "workflow status is COMPLETED"),
+        ("workflow_status", "FAILED", "workflow status is FAILED"),
+        ("workflow_status", "TIMED_OUT", "workflow status is TIMED_OUT"),
+        ("workflow_status", "", "workflow status is , not"),
     ],
 )
 def test_any_other_does_not_and_the_message_says_why(field: str, value: object, said: str) -> None:

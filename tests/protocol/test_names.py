@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from perago.model import Attempt, BranchName, ExecutionId, LogicalTask, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, BranchName, ExecutionId, TaskId, TaskType, WorkerId, WorkflowId
 from perago.protocol import names
 
 NUMBERS = st.integers(min_value=0, max_value=2**31 - 1)
@@ -28,8 +28,8 @@ attempts = st.builds(attempt, IDS, TEXT, task=IDS, retry=NUMBERS, seq=NUMBERS, i
 def test_the_name_reads_as_the_protocol_says() -> None:
     one = attempt("3c5b2a10-77aa-4f2e-9d00-000000000001", "build_features", task="9110ce6a-0259", retry=2, seq=7, iteration=1)
     assert names.staging_branch(one, ExecutionId("e1"), MAIN) == (
-        "perago-staging-3c5b2a10_77aa_4f2e_9d00_000000000001-build_features-seq-7-iteration-1"
-        "-task-id-9110ce6a_0259-retry-2-exec-e1_" + names.target_digest(MAIN)
+        f"perago-staging-z{names.target_digest(MAIN)}-3c5b2a10_77aa_4f2e_9d00_000000000001-build_features-seq-7-iteration-1"
+        "-task-id-9110ce6a_0259-retry-2-exec-e1"
     )
 
 
@@ -38,7 +38,8 @@ def test_names_are_safe_and_bounded(one: Attempt, execution: str, target: str) -
     branch = names.staging_branch(one, ExecutionId(execution), BranchName(target))
     assert re.fullmatch(r"\w[-\w]*", branch, re.ASCII)
     assert len(branch) <= names.MAX_LENGTH
-    assert branch.startswith(names.logical_task_prefix(one.logical_task))
+    assert branch.startswith(names.target_prefix(BranchName(target)))
+    assert names.is_second_edition(branch)
 
 
 @given(attempts, IDS)
@@ -47,8 +48,8 @@ def test_names_read_back(one: Attempt, execution: str) -> None:
     branch = names.staging_branch(one, ExecutionId(execution), MAIN)
     name = names.parse(branch)
     assert name is not None
-    assert (name.branch, name.iteration, name.retry_count) == (branch, one.iteration, one.retry_count)
-    assert name.logical_prefix == names.logical_task_prefix(one.logical_task)
+    assert (name.branch, name.retry_count) == (branch, one.retry_count)
+    assert name.reference_name in {one.reference_name, None}
     assert name.target == names.target_digest(MAIN)
     assert name.workflow_id in {one.workflow_id, None}
     assert name.task_id in {one.task_id, None}
@@ -71,37 +72,83 @@ def test_uuids_always_read_back(workflow: str, task: str) -> None:
 @example("w", "a_5f", "w", "a__")
 @example("w", "", "w", "__")
 @example("w", "x" * 60, "w", "x" * 61)
-def test_no_logical_task_is_listed_with_another(workflow: str, reference: str, other_workflow: str, other_reference: str) -> None:
+def test_two_steps_never_share_a_name(workflow: str, reference: str, other_workflow: str, other_reference: str) -> None:
     assume((workflow, reference) != (other_workflow, other_reference))
-    ours = names.logical_task_prefix(LogicalTask(WorkflowId(workflow), reference, 0))
+    ours = names.staging_branch(attempt(workflow, reference), EXECUTION, MAIN)
     theirs = names.staging_branch(attempt(other_workflow, other_reference), EXECUTION, MAIN)
+    assert ours != theirs
     assert not theirs.startswith(ours)
 
 
+@given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30), attempts)
+@example("main", "main-2", attempt())
+def test_one_prefix_selects_exactly_the_names_of_a_target(target: str, other: str, one: Attempt) -> None:
+    assume(target != other)
+    ours = names.staging_branch(one, EXECUTION, BranchName(target))
+    assert ours.startswith(names.target_prefix(BranchName(target)))
+    assert not ours.startswith(names.target_prefix(BranchName(other)))
+
+
+def first_edition(one: Attempt, execution: str, target: BranchName) -> BranchName:
+    """As the first edition named it: the same fields, and the digest of the target at the end."""
+    fields = names.staging_branch(one, ExecutionId(execution), target).removeprefix(names.target_prefix(target))
+    return BranchName(f"{names.PREFIX}{fields}_{names.target_digest(target)}")
+
+
+def test_a_name_of_the_first_edition_is_still_read() -> None:
+    branch = BranchName(
+        "perago-staging-3c5b2a10_77aa_4f2e_9d00_000000000001-build_features-seq-7-iteration-1"
+        "-task-id-9110ce6a_0259-retry-2-exec-69191400313233343536_" + names.target_digest(MAIN)
+    )
+    assert names.parse(branch) == names.StagingName(
+        branch,
+        retry_count=2,
+        workflow_id=WorkflowId("3c5b2a10-77aa-4f2e-9d00-000000000001"),
+        reference_name="build_features",
+        task_id=TaskId("9110ce6a-0259"),
+        execution_id=ExecutionId("69191400313233343536"),
+        target=names.target_digest(MAIN),
+    )
+    assert not names.is_second_edition(branch)
+
+
+@given(attempts, st.uuids().map(str))
+@example(attempt("z0123456789ab", "w"), "e")
+def test_the_two_editions_are_never_taken_for_each_other(one: Attempt, execution: str) -> None:
+    earlier = first_edition(one, execution, MAIN)
+    later = names.staging_branch(one, ExecutionId(execution), MAIN)
+    assert (names.is_second_edition(earlier), names.is_second_edition(later)) == (False, True)
+    read, again = names.parse(earlier), names.parse(later)
+    assert read is not None
+    assert again is not None
+    assert (read.workflow_id, read.reference_name, read.task_id, read.retry_count, read.target) == (
+        again.workflow_id,
+        again.reference_name,
+        again.task_id,
+        again.retry_count,
+        again.target,
+    )
+
+
+@given(st.uuids().map(str), attempts)
+def test_names_of_the_first_edition_sort_before_all_others(workflow: str, other: Attempt) -> None:
+    """One name tells whether there are any. Conductor's workflow ids are UUIDs, which begin with a hexadecimal digit."""
+    assert first_edition(attempt(workflow), "e", MAIN) < names.staging_branch(other, EXECUTION, MAIN)
+
+
 @pytest.mark.parametrize(
-    "foreign", ["main", "perago-staging-", "perago-staging-mine", "tx-1", "perago-staging-w-r-seq-1-iteration-0"]
+    "foreign",
+    [
+        "main",
+        "perago-staging-",
+        "perago-staging-mine",
+        "tx-1",
+        "perago-staging-w-r-seq-1-iteration-0",
+        "perago-staging-z0123456789ab-",
+    ],
 )
 def test_a_branch_that_perago_did_not_name_is_none_of_its_business(foreign: str) -> None:
     assert names.parse(BranchName(foreign)) is None
-
-
-def rivals(one: Attempt, target: str, other: Attempt, other_target: str, execution: str = "e2") -> bool:
-    ours = names.parse(names.staging_branch(one, ExecutionId("e1"), BranchName(target)))
-    theirs = names.parse(names.staging_branch(other, ExecutionId(execution), BranchName(other_target)))
-    assert ours is not None
-    assert theirs is not None
-    return ours.rivals(theirs)
-
-
-def test_rivals_are_the_logical_tasks_others_and_the_targets_others() -> None:
-    assert rivals(attempt(retry=1), "main", attempt(retry=0), "main")
-    assert rivals(attempt(retry=0), "main", attempt(retry=2), "main")
-    assert rivals(attempt(retry=1), "main", attempt(retry=0), "dev")
-    assert rivals(attempt(reference="b"), "main", attempt(reference="a"), "main")
-    assert rivals(attempt("w2"), "main", attempt("w1"), "main")
-    assert not rivals(attempt("w2"), "main", attempt("w1"), "dev")
-    assert not rivals(attempt(iteration=2), "main", attempt(iteration=1), "dev")
-    assert not rivals(attempt(), "main", attempt(), "main", execution="e1")
 
 
 def test_an_execution_id_carries_its_time_and_its_entropy() -> None:

@@ -23,7 +23,7 @@ class FolderSite(MemorySite):
         self._source.write_bytes(data)
         self.lake.write(REPOSITORY, BranchName(branch), ObjectPath(path), self._source, content_type=content_type, metadata={})
 
-    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "by somebody else") -> CommitId:
+    def publish(self, branch: str, files: Mapping[str, bytes], message: str = "made by hand") -> CommitId:
         for path, data in files.items():
             self.put(branch, path, data)
         return self.lake.commit_branch(REPOSITORY, BranchName(branch), message, {}).id

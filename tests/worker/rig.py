@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -58,6 +60,16 @@ class Worker:
 
     def said(self, event: str) -> list[dict[str, Any]]:
         return [line for line in self.lines() if line.get("event") == event]
+
+    def fetch(self, path: str) -> tuple[int, str]:
+        """From its port for metrics and health; status and text."""
+        port = self.said("metrics and health are served")[0]["port"]
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
     def executors(self) -> list[int]:
         """Living processes that run attempts, each below its warden, which is the supervisor's child."""
@@ -217,11 +229,11 @@ class Rig:
     def staging_branches(self) -> list[str]:
         return [branch.name for branch in self.site.lake.branches(self.site.repository, "perago-staging-")]
 
-    def collect_garbage(self) -> None:
+    def collect_garbage(self, *options: str) -> None:
         """`perago gc`, as a person calls it."""
         program = [sys.executable, "-c", "from perago.cli.main import main; main()"]
         subprocess.run(
-            [*program, "gc", self.site.repository, "--delete"],
+            [*program, "gc", self.site.repository, "--delete", *options],
             cwd=self.folder,
             env=self.environment(),
             check=True,

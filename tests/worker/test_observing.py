@@ -6,21 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
-from tests.worker.rig import GROW, LOOK, PLAIN, Rig, Worker, eventually
-
-
-def fetch(worker: Worker, path: str) -> tuple[int, str]:
-    port = worker.said("metrics and health are served")[0]["port"]
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+from tests.worker.rig import GROW, LOOK, PLAIN, Rig, eventually
 
 
 def status(rig: Rig, *options: str) -> tuple[int, str]:
@@ -63,25 +51,25 @@ def test_metrics_and_health(rig: Rig) -> None:
     assert rig.ended(rig.grow(base, line="one")) == "COMPLETED"
     rig.ended(rig.plain(do="kill"))
     worker.until("attempt", count=2)
-    assert fetch(worker, "/healthz") == (200, "ok\n")
+    assert worker.fetch("/healthz") == (200, "ok\n")
     # The one executor has just been killed.
-    eventually(lambda: fetch(worker, "/readyz") == (200, "ready\n"))
-    assert fetch(worker, "/other")[0] == 404
-    shown = fetch(worker, "/metrics")[1]
+    eventually(lambda: worker.fetch("/readyz") == (200, "ready\n"))
+    assert worker.fetch("/other")[0] == 404
+    shown = worker.fetch("/metrics")[1]
     grow, plain = f"{rig.prefix}.grow", f"{rig.prefix}.plain"
     assert f'perago_attempts_total{{delivery="accepted",status="COMPLETED",task="{grow}"}} 1.0' in shown
     assert f'perago_attempts_total{{delivery="accepted",status="FAILED",task="{plain}"}} 1.0' in shown
-    assert f'perago_abandoned_publications_replaced_total{{task="{grow}"}} 1.0' in shown
+    assert f'perago_commits_removed_total{{kind="replace",task="{grow}"}} 1.0' in shown
     assert 'perago_executor_restarts_total{cause="was killed by SIGKILL (9)"} 1.0' in shown
     assert f'perago_phase_seconds_count{{phase="body",task="{grow}"}} 1.0' in shown
     assert "perago_slots 1.0" in shown
     gate = rig.gate()
     rig.plain(gate=str(gate))
     gate.reached()
-    assert "perago_busy_slots 1.0" in fetch(worker, "/metrics")[1]
+    assert "perago_busy_slots 1.0" in worker.fetch("/metrics")[1]
     worker.signal(signal.SIGTERM)
-    eventually(lambda: fetch(worker, "/readyz")[0] == 503)
-    assert fetch(worker, "/healthz")[0] == 200
+    eventually(lambda: worker.fetch("/readyz")[0] == 503)
+    assert worker.fetch("/healthz")[0] == 200
     gate.open()
     assert worker.process.wait(10) == 0
 

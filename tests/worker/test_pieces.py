@@ -1,14 +1,12 @@
 """Small parts of the worker on their own: messages, deaths, backoff, tallies."""
 
-import inspect
 import re
 
 import pytest
 
-from perago.attempt import publish
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
-from perago.events import Done, Phase, Progress
+from perago.events import Done, Phase, Progress, Removal, Removed, Revoked
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
 from perago.provision.death import Death
 from perago.worker import messages, metrics, slot, supervisor, tally
@@ -41,8 +39,12 @@ def test_what_the_supervisor_says_arrives_as_it_was(message: messages.ToExecutor
         messages.Refused("no"),
         messages.Ready(7),
         messages.Fence(3),
+        messages.LookUp(4, TaskId("t"), WorkflowId("w")),
+        messages.LookUp(5, TaskId("t")),
         messages.Happened(Done(Phase.BODY, "body", 0.5, error="x")),
         messages.Happened(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
+        messages.Happened(Removed(Removal.RESTORE, "main", "gone", "head", "why")),
+        messages.Happened(Revoked("step a of workflow w", was_live=False)),
         messages.Remark("warning", "text"),
         messages.Finished(ExecutionId("e"), Outcome(TaskStatus.COMPLETED, {"result": {"n": 2**70}}, None, ("a", "b"))),
         messages.Finished(ExecutionId("e"), Outcome(TaskStatus.FAILED, None, "why")),
@@ -100,9 +102,12 @@ def test_what_happened_to_attempts_is_counted() -> None:
     counted = metrics.Metrics()
     counted.happened("t", Done(Phase.FENCE, "attempt fence", 0.1))
     counted.happened("t", Done(Phase.FENCE, "attempt fence", 0.1, error="StaleAttemptError"))
-    counted.happened("t", Done(Phase.REVOKE, metrics.REVOKED, 0.1))
+    counted.happened("t", Revoked("step a of workflow w", was_live=True))
     counted.happened("t", Done(Phase.REVOKE, "list staging branches", 0.1))
-    counted.happened("t", Done(Phase.PUBLISH, metrics.REPLACED, 0.1, error="LakeUnknown"))
+    counted.happened("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
+    counted.happened("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
+    counted.happened("t", Removed(Removal.MOVE_BACK, "main", "gone", "head", "why"))
+    counted.happened("t", Done(Phase.PUBLISH, "relocate", 0.1, error="LakeUnknown"))
     counted.happened("t", Done(Phase.DOWNLOAD, "download", 0.1, bytes=7))
     counted.lease_extended(2.0)
     counted.called_off("t")
@@ -110,16 +115,11 @@ def test_what_happened_to_attempts_is_counted() -> None:
     for line in (
         'perago_fence_refusals_total{task="t"} 1.0',
         'perago_revocations_total{task="t"} 1.0',
+        'perago_commits_removed_total{kind="replace",task="t"} 2.0',
+        'perago_commits_removed_total{kind="move_back",task="t"} 1.0',
         'perago_bytes_total{phase="download",task="t"} 7.0',
         "perago_lease_lateness_seconds_sum 2.0",
         'perago_attempts_called_off_total{task="t"} 1.0',
         'perago_phase_seconds_count{phase="fence",task="t"} 2.0',
     ):
         assert line in shown
-    assert 'perago_abandoned_publications_replaced_total{task="t"}' not in shown
-
-
-def test_the_publication_names_its_effects_as_the_metrics_know_them() -> None:
-    words = inspect.getsource(publish)
-    assert f'"{metrics.REVOKED}"' in words
-    assert f'"{metrics.REPLACED}"' in words

@@ -14,7 +14,8 @@ import pytest
 from perago.conductor import completion
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, TaskStatus
-from perago.model import Attempt, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.events import Event
+from perago.model import Attempt, CommitId, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 from perago.testing.conductor import FakeConductor, Step
 from perago.worker import logs, messages
 from perago.worker.broker import Broker
@@ -141,10 +142,14 @@ class Puppet:
         pass
 
 
+def restore_nothing(_running: Running, _accepted: CommitId) -> list[Event]:
+    return []
+
+
 def serve(server: FakeConductor, folder: Path, slot: Puppet) -> Broker:
     async def work(desk: Desk) -> Broker:
         log, file = logs.Journal(folder, 10**6, 60, logs.Console(io.StringIO())).logger("w0001")
-        broker = Broker(desk, {TYPE: FACTS}, Metrics(), log, lambda _running: None)
+        broker = Broker(desk, {TYPE: FACTS}, Metrics(), log, lambda _running: None, restore_nothing)
         polling = Polling(desk, [Queue(TYPE)], 1, failed=broker.conductor_failed, answered=broker.conductor_answered)
 
         class Once(Polling):
@@ -201,7 +206,10 @@ def test_a_full_queue_is_emptied_by_one_poll_and_the_reports(tmp_path: Path) -> 
 
     async def work(desk: Desk) -> None:
         log, file = logs.Journal(tmp_path, 10**6, 60, logs.Console(io.StringIO())).logger("w0001")
-        broker, slot = Broker(desk, {TYPE: FACTS}, Metrics(), log, lambda _running: None), Puppet(can_run=True)
+        broker, slot = (
+            Broker(desk, {TYPE: FACTS}, Metrics(), log, lambda _running: None, restore_nothing),
+            Puppet(can_run=True),
+        )
         polling = Polling(desk, [Queue(TYPE)], 1, failed=broker.conductor_failed, answered=broker.conductor_answered)
         serving = asyncio.create_task(broker.serve(cast("Slot", slot), polling))
         await asyncio.to_thread(server.emptied.wait, 30)

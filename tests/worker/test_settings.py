@@ -28,6 +28,7 @@ def test_defaults_without_any_setting(tmp_path: Path) -> None:
     assert (found.perago_log_file_max_size, found.perago_log_retention) == (100_000_000, 30 * 86400)
     assert (found.perago_workspace_gc_ttl, found.perago_workspace_gc_interval) == (86400, 3600)
     assert found.perago_failure_reason_max_length == 500
+    assert found.perago_unlabelled_head == "replace"
     assert found.perago_shutdown_force_kill_after is None
 
 
@@ -95,6 +96,7 @@ def test_an_address_with_a_password_is_refused_without_repeating_it(tmp_path: Pa
         ("PERAGO_WORKER_ID_PREFIX", "my-worker"),
         ("PERAGO_WORKER_ID_PREFIX", "wörker"),
         ("PERAGO_FAILURE_REASON_MAX_LENGTH", "0"),
+        ("PERAGO_UNLABELLED_HEAD", "keep"),
         ("PERAGO_SHUTDOWN_FORCE_KILL_AFTER", "-1"),
     ],
 )

@@ -5,7 +5,8 @@ that one names the staging branch, never a commit: lakeFS resolves the name insi
 whose branch was deleted can publish nothing any more.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
@@ -23,7 +24,7 @@ from perago.errors import (
 )
 from perago.lake import port as lake_port
 from perago.model import BranchName, Commit, CommitId, Snapshot, Staged, WorkspaceRef
-from perago.protocol import decision, head, labels, rivals
+from perago.protocol import decision, head, labels, names, rivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,22 @@ class Publication:
     def target(self) -> WorkspaceRef:
         return self.staging.target
 
+    def stage(self, staged: Staged, fill: Callable[[BranchName], None]) -> Staged:
+        """Bring the change onto the staging branch and commit it."""
+        with self.needing(staged):
+            fill(staged.branch)
+            return self.staging.commit(staged)
+
+    @contextlib.contextmanager
+    def needing(self, staged: Staged | None) -> Generator[None]:
+        """Where the staging branch turns out to be gone, another attempt has revoked this one: the failure's reason names it."""
+        try:
+            yield
+        except LakeNotFound as error:
+            if staged is not None and not self._exists(staged):
+                self._explain_revocation(error)
+            raise
+
     def confirm(self, staged: Staged | None, handle: Callable[[], Staged]) -> CommitId:
         """Claim, read the head, decide, act, verify. `handle` makes a staging branch at the input where there is none.
 
@@ -49,14 +66,7 @@ class Publication:
         """
         change_is_empty = staged is None or staged.is_handle
         own = self._claim(competes=not change_is_empty)
-        plan = decision.decide(
-            self.staging.attempt,
-            self.target.ref,
-            self.branch.look(own),
-            change_is_empty=change_is_empty,
-            read_only=False,
-            unlabelled=self.unlabelled,
-        )
+        plan = self._plan(own, change_is_empty=change_is_empty)
         match plan:
             case decision.Keep():
                 return self.target.ref
@@ -77,20 +87,54 @@ class Publication:
     # claim: no other attempt that Conductor still wants goes first, and the others cannot publish any more
 
     def _claim(self, *, competes: bool, but: BranchName | None = None) -> Snapshot:
-        """List, fence, then settle with each rival.
+        """List, fence, then settle with each rival. One that goes first is waited for; then this attempt yields to it.
 
         Listed before the attempt fence: then none can belong to an attempt after this one. Listed after the own staging branch
         exists (`competes`): then of two attempts at least one sees the other.
         """
+        found = self.branch.patience.until(lambda found: not competes or found.first is None, lambda: self._list_rivals(but))
+        if competes and found.first is not None:
+            raise _yields(found.first, self.target.branch)
+        self.branch.revoke([rival for rival in found.known if competes or rival not in found.live], found.live)
+        return found.own
+
+    def _list_rivals(self, but: BranchName | None = None) -> "_Rivals":
         found = self.branch.list_rivals(but=[self.staging.name] if but is None else [self.staging.name, but])
         own = self.require_current()
         known = [self.branch.ask_about(name) for name in found]
         live = [rival for rival in known if rivals.is_live(rival, self.staging.attempt)]
-        first = next((rival for rival in live if competes and rivals.precedes(rival, own)), None)
-        if first is not None:
-            raise _yields(first, self.target.branch)
-        self.branch.revoke([rival for rival in known if competes or rival not in live], live)
-        return own
+        return _Rivals(own, known, live, next((rival for rival in live if rivals.precedes(rival, own)), None))
+
+    def _plan(self, own: Snapshot, *, change_is_empty: bool) -> decision.Plan:
+        return decision.decide(
+            self.staging.attempt,
+            self.target.ref,
+            self.branch.look(own),
+            change_is_empty=change_is_empty,
+            read_only=False,
+            unlabelled=self.unlabelled,
+        )
+
+    # revoked by another attempt
+
+    def _exists(self, staged: Staged) -> bool:
+        try:
+            self.lake.branch(staged.repository, staged.branch)
+        except LakeNotFound:
+            return False
+        return True
+
+    def _explain_revocation(self, error: LakeNotFound) -> NoReturn:
+        """Fail with a reason that names the attempt which goes first, or what it has published by now."""
+        found = self._list_rivals()
+        if found.first is not None:
+            self.branch.patience.until(lambda later: later.first is None, self._list_rivals)
+        plan = self._plan(found.own, change_is_empty=False)
+        if isinstance(plan, decision.Refuse):
+            raise PublishFenceError(plan.reason) from error
+        if found.first is not None:
+            raise _yields(found.first, self.target.branch) from error
+        raise staging.revoked() from error
 
     # act
 
@@ -159,7 +203,7 @@ class Publication:
         return self._relocate(staged, made.id, f"a merge that met {met.id} ({standing.why})", events.Removal.MEND)
 
     def _undo(self, made: Commit, met: CommitId) -> NoReturn:
-        with self.staging.second_handle(met) as handle:
+        with self.staging.second_handle(met, names.UNDO) as handle:
             self._claim(competes=True, but=handle.branch)
             self._relocate(handle, made.id, "this attempt's own merge, which met a commit that must stay", events.Removal.UNDO)
         raise PublishFenceError(
@@ -199,7 +243,7 @@ class Publication:
         """Say what lakeFS's refusal means for a publication."""
         match error:
             case LakeNotFound():
-                raise staging.revoked() from error
+                self._explain_revocation(error)
             case LakeForbidden():
                 raise LakeForbidden(
                     f"lakeFS does not let this worker {verb} branch {self.target.branch}: allow its credentials {permission}"
@@ -210,6 +254,17 @@ class Publication:
                 raise PublishFenceError(f"branch {self.target.branch} moved while this attempt published: {error}") from error
             case _:
                 raise error
+
+
+@dataclass(frozen=True, slots=True)
+class _Rivals:
+    """The other staging branches of the target, found before the fence whose answer is `own`."""
+
+    own: Snapshot
+    known: Sequence[rivals.Rival]
+    live: Sequence[rivals.Rival]
+    first: rivals.Rival | None
+    """A live one that precedes this attempt."""
 
 
 def _present(staged: Staged | None) -> Staged:

@@ -5,14 +5,15 @@ branch shows another, made by the same task. The branch is moved through a stagi
 publish meanwhile find it, see that its task is over, and delete it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from perago import events
 from perago.attempt.staging import Staging
 from perago.attempt.target import TargetBranch
-from perago.errors import LakeNotFound, PublishFenceError
+from perago.errors import LakeNotFound, LakeUnknown, PublishFenceError
 from perago.model import Commit, CommitId
-from perago.protocol import labels, rivals
+from perago.protocol import head, labels, names, rivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,29 @@ class Restoration:
         found = self.branch.read_head()
         if not self._displaces(found, accepted):
             return False
-        return self.move(found, accepted, "which stood in the place of the commit that Conductor accepted") is None
+        why = "which stood in the place of the commit that Conductor accepted"
+        try:
+            return self.move(found, accepted, why, lambda: self._outdated(accepted)) is None
+        except (LakeUnknown, PublishFenceError):
+            # Another execution of the task may have restored it, or lakeFS has done it without an answer.
+            if _shows(self.branch.read_head(), accepted):
+                return False
+            raise
 
-    def move(self, found: Commit, to: CommitId, why: str) -> str | None:
-        """Move the branch from `found` to `to` through a handle. None if it was moved, otherwise why it was left alone."""
-        with self.staging.second_handle(to) as handle:
-            known = [self.branch.ask_about(name) for name in self.branch.list_rivals(but=[handle.branch])]
+    def move(self, found: Commit, to: CommitId, why: str, outdated: Callable[[], str | None]) -> str | None:
+        """Move the branch from `found` to `to` through a handle. None if it was moved, otherwise why it was left alone.
+
+        `outdated` asks Conductor again for what the move rests on and says what has changed. It is called when the handle exists
+        and the rivals are listed: an attempt that Conductor hands out later finds the handle, and deletes it.
+        """
+        with self.staging.second_handle(to, names.RESTORE) as handle:
+            found_names = self.branch.list_rivals(but=[handle.branch])
+            known = [self.branch.ask_about(name) for name in found_names if not self._is_same(name)]
             live = [str(rival) for rival in known if rivals.is_live(rival, self.staging.attempt)]
             if live:
                 return f"{', '.join(live)} is about to publish to it"
+            if (reason := outdated()) is not None:
+                return reason
             self.branch.revoke(known)
             self.branch.require_still(found.id)
             with self.staging.effects.of(events.Phase.PUBLISH, "restore"):
@@ -53,9 +68,19 @@ class Restoration:
         self.staging.effects.emit(events.Removed(events.Removal.RESTORE, self.branch.ref.branch, found.id, to, why))
         return None
 
+    def _is_same(self, name: names.StagingName) -> bool:
+        """Another execution of the task restores the same commit; two that revoked each other would both fail."""
+        return name.restores and name.task_id == self.staging.attempt.task_id
+
+    def _outdated(self, accepted: CommitId) -> str | None:
+        seen = self.branch.task(self.staging.attempt.task_id)
+        if seen is not None and head.accepted_ref(seen) == accepted:
+            return None
+        return "Conductor has another result of the task by now"
+
     def _displaces(self, found: Commit, accepted: CommitId) -> bool:
         """The head is this task's own other commit, or its input, where the accepted commit should be."""
-        if accepted in {found.id, found.first_parent}:
+        if _shows(found, accepted):
             return False
         parent = self.branch.lake.commit(self.branch.ref.repository, accepted).first_parent
         if parent != self.branch.ref.ref:
@@ -63,3 +88,7 @@ class Restoration:
         by = labels.read(found.metadata)
         is_own = by is not None and by.task_id == self.staging.attempt.task_id
         return found.id == parent or (is_own and found.first_parent == parent)
+
+
+def _shows(found: Commit, accepted: CommitId) -> bool:
+    return accepted in {found.id, found.first_parent}

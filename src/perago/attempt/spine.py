@@ -8,6 +8,7 @@ from typing import Any
 
 from perago import events
 from perago.attempt import effect, outcome, port, publish, staging
+from perago.attempt.patience import ONE_LOOK, Patience
 from perago.attempt.target import TargetBranch
 from perago.conductor import port as conductor_port
 from perago.errors import (
@@ -44,6 +45,7 @@ class Execution:
     clock: Callable[[], float] = time.monotonic
     reason_max_length: int = outcome.REASON_MAX_LENGTH
     unlabelled: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
+    patience: Patience = ONE_LOOK
 
     @property
     def effects(self) -> effect.Effects:
@@ -66,7 +68,7 @@ def run(execution: Execution, task_input: Mapping[str, Any]) -> Outcome:
 
 def _transaction(execution: Execution, target: WorkspaceRef, params: object, cleanup: contextlib.ExitStack) -> Outcome:
     task, effects = execution.task, execution.effects
-    branch = TargetBranch(execution.lake, execution.conductor, effects, execution.attempt, target)
+    branch = TargetBranch(execution.lake, execution.conductor, effects, execution.attempt, target, execution.patience)
     _check_early(execution, branch)
     workspace = cleanup.enter_context(_opened(execution, target))
     with effects.of(Phase.PRE_CHECK, "pre checks"):
@@ -82,10 +84,6 @@ def _transaction(execution: Execution, target: WorkspaceRef, params: object, cle
     if task.read_only:
         return outcome.completed(target, result)
     stage = _staging(execution, target, require_current(execution))
-    if not workspace.changed().is_empty:
-        staged = staged or cleanup.enter_context(stage.branch())
-        workspace.fill(staged.branch)
-        staged = stage.commit(staged)
     publication = publish.Publication(
         execution.lake,
         effects,
@@ -95,6 +93,10 @@ def _transaction(execution: Execution, target: WorkspaceRef, params: object, cle
         execution.budget.publish_seconds,
         execution.unlabelled,
     )
+    with publication.needing(staged):
+        change = workspace.changed()
+    if not change.is_empty:
+        staged = publication.stage(staged or cleanup.enter_context(stage.branch()), workspace.fill)
     published = publication.confirm(staged, lambda: cleanup.enter_context(stage.branch()))
     return outcome.completed(WorkspaceRef(target.repository, target.branch, published), result)
 

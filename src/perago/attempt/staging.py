@@ -11,9 +11,6 @@ from perago.lake import port as lake_port
 from perago.model import Attempt, BranchName, CommitId, ExecutionId, Staged, WorkspaceRef
 from perago.protocol import labels, names
 
-_SECOND = "u"
-"""Marks the execution's second staging branch, which removes a commit of its own again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Staging:
@@ -38,9 +35,9 @@ class Staging:
             yield staged
 
     @contextlib.contextmanager
-    def second_handle(self, commit: CommitId) -> Generator[Staged]:
-        """A handle at another commit than the input."""
-        name = names.staging_branch(self.attempt, ExecutionId(self.execution + _SECOND), self.target.branch)
+    def second_handle(self, commit: CommitId, mark: str) -> Generator[Staged]:
+        """A handle at another commit than the input; `mark` says what for."""
+        name = names.staging_branch(self.attempt, ExecutionId(self.execution + mark), self.target.branch)
         with self._made(name, commit) as staged:
             yield staged
 
@@ -78,8 +75,6 @@ class Staging:
         with self.effects.of(events.Phase.STAGE, "commit"):
             try:
                 made = self.lake.commit_branch(staged.repository, staged.branch, self.message, self.labels)
-            except LakeNotFound as error:
-                raise revoked() from error
             except LakeConflict:
                 if any(self.lake.uncommitted(staged.repository, staged.branch)):
                     raise

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from perago import events
 from perago.attempt import effect
+from perago.attempt.patience import ONE_LOOK, Patience
 from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, LakeConflict, LakeNotFound, PublishFenceError
 from perago.lake import port as lake_port
@@ -22,12 +23,19 @@ class TargetBranch:
     effects: effect.Effects
     attempt: Attempt
     ref: WorkspaceRef
+    patience: Patience = ONE_LOOK
 
     def read_head(self) -> Commit:
         return self.lake.head(self.ref.repository, self.ref.branch)
 
     def look(self, own: Snapshot) -> head.Head:
-        """Read the head and, where the decision depends on it, ask Conductor about the task that made it."""
+        """Read the head and, where the decision depends on it, ask Conductor about the task that made it.
+
+        A task that is about to report is waited for.
+        """
+        return self.patience.until(lambda found: not isinstance(found.standing, head.InProgress), lambda: self._look(own))
+
+    def _look(self, own: Snapshot) -> head.Head:
         found = self.read_head()
         place = head.place(found, self.ref.ref)
         if place is head.Place.AT_INPUT:
@@ -109,6 +117,10 @@ class TargetBranch:
             f"branch {self.ref.branch} has uncommitted changes: something wrote to it directly; "
             "commit or reset them in lakeFS first"
         )
+
+    def task(self, task_id: TaskId) -> Snapshot | None:
+        """None where Conductor does not know it."""
+        return self._asked("ask about a task", task_id)
 
     def _asked(self, action: str, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot | None:
         with self.effects.of(events.Phase.FENCE, action):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perago.cli import check, demo, dev, extract, gc, init, register, run, start, status
+from perago.cli import check, demo, dev, doctor, extract, gc, init, protect, recover, register, run, start, status
 from perago.errors import PeragoError
 
 INTERRUPTED = 130
@@ -26,6 +26,9 @@ app.command("register")(register.register)
 app.command("start")(start.start)
 app.command("status")(status.status)
 app.command("gc")(gc.gc)
+app.command("doctor")(doctor.doctor)
+app.command("recover")(recover.recover)
+app.command("protect")(protect.protect)
 app.command("dev")(dev.dev)
 app.command("demo")(demo.demo)
 

@@ -69,6 +69,7 @@ def snapshot(task: Json, workflow: Json | None = None) -> Snapshot:
         output=task.get("outputData") or {},
         output_is_elsewhere=bool(task.get("externalOutputPayloadStoragePath")),
         workflow_created=int(run.get("createTime") or 0),
+        workflow_ended=int(run.get("endTime") or 0),
         workflow_name=str(task.get("workflowType") or ""),
     )
 

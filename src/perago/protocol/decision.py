@@ -8,6 +8,8 @@ from typing import assert_never
 from perago.model import Attempt, CommitId
 from perago.protocol import head, labels
 
+_LONGEST_NAME = 60
+
 
 class UnlabelledHead(StrEnum):
     """What becomes of a commit without Perago's labels that stands directly on the input."""
@@ -114,7 +116,7 @@ def _elsewhere(input_ref: CommitId, target: head.Head) -> Refuse:
 
 
 def _unlabelled(commit: CommitId, message: str, committer: str, unlabelled: UnlabelledHead) -> str | Refuse:
-    what = f"a commit that Perago did not make ({message!r} by {committer or 'unknown'})"
+    what = f"a commit that Perago did not make ({_short(message)!r} by {_short(committer) or 'unknown'})"
     if unlabelled is UnlabelledHead.REPLACE:
         return what
     return Refuse(
@@ -160,7 +162,10 @@ def _accepted(attempt: Attempt, commit: CommitId, by: labels.Labels, workflow_na
         "it starts from an older commit"
     )
     if by.workflow_id != attempt.workflow_id:
-        return f"{found}. Start a new workflow with that commit as workspace.ref"
+        return (
+            f"{found}. Start a new workflow with that commit as workspace.ref; "
+            "wire a sub-workflow to the workspace that the one before it left"
+        )
     before, here = _plain(by.reference_name), _plain(attempt.reference_name)
     if before == here:
         return (
@@ -176,5 +181,11 @@ def _plain(reference_name: str) -> str:
 
 
 def _step(by: labels.Labels, workflow_name: str = "") -> str:
-    name = f"{workflow_name} " if workflow_name else ""
-    return f"step {by.reference_name} of workflow {name}{by.workflow_id}"
+    name = f"{_short(workflow_name)} " if workflow_name else ""
+    return f"step {_short(by.reference_name)} of workflow {name}{by.workflow_id}"
+
+
+def _short(text: str) -> str:
+    """Conductor cuts long reasons off, and the advice is at their end."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"

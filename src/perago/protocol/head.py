@@ -12,6 +12,9 @@ from typing import Any, cast
 from perago.model import Attempt, Commit, CommitId, Snapshot
 from perago.protocol import fence, labels
 
+_LATEST_REPORT_MILLISECONDS = 60_000
+"""Longer than Conductor works on a report that it received before the workflow ended."""
+
 
 class Place(StrEnum):
     """Where the head is, seen from the input commit."""
@@ -111,10 +114,20 @@ def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) 
 def _unfinished(by: labels.Labels, seen: Snapshot, own: Attempt) -> Abandoned | InProgress:
     if by.task_id == own.task_id:
         return Abandoned(by, "an earlier execution of this task made it")
-    if seen.workflow_status not in fence.ACTIVE_WORKFLOW:
-        # A lease extension that races a terminate leaves the task in progress, and Conductor takes no report for it any more.
+    if _ended_long_before(seen, own):
         return Abandoned(by, f"its workflow is {seen.workflow_status}")
     return InProgress(by, seen.workflow_name)
+
+
+def _ended_long_before(seen: Snapshot, own: Attempt) -> bool:
+    """Whether the task's workflow had been over for long when `own` was handed out.
+
+    A lease extension that races a terminate leaves the task in progress forever, in a workflow that takes no report any more. A
+    workflow that ended just now proves nothing: task and workflow are two reads, and the report may lie between them. Both times
+    are Conductor's own.
+    """
+    is_over = seen.workflow_status not in fence.ACTIVE_WORKFLOW
+    return is_over and 0 < seen.workflow_ended < own.start_time - _LATEST_REPORT_MILLISECONDS
 
 
 def _completed(commit: Commit, by: labels.Labels, seen: Snapshot) -> Accepted | CompletedOtherwise:

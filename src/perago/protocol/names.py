@@ -26,7 +26,9 @@ _FIELDS = (
 )
 _SHAPE = re.compile(rf"perago-staging-z(?P<target>[0-9a-f]{{12}})-{_FIELDS}", re.ASCII)
 _FIRST_EDITION = re.compile(rf"perago-staging-{_FIELDS}_(?P<target>[0-9a-f]{{12}})", re.ASCII)
-_EXECUTION_ID = re.compile(r"(?P<seconds>[0-9a-f]{8})[0-9a-f]{16}[a-z]?")
+UNDO, RESTORE = "u", "r"
+"""Marks behind the execution id in the name of an execution's second staging branch: what that one is for."""
+_EXECUTION_ID = re.compile(r"(?P<seconds>[0-9a-f]{8})[0-9a-f]{16}(?P<mark>[a-z]?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,12 @@ class StagingName:
         """Unix seconds, by the clock of the worker that made it."""
         found = _EXECUTION_ID.fullmatch(self.execution_id or "")
         return int(found["seconds"], 16) if found else None
+
+    @property
+    def restores(self) -> bool:
+        """It puts back what Conductor accepted from the task."""
+        found = _EXECUTION_ID.fullmatch(self.execution_id or "")
+        return found is not None and found["mark"] == RESTORE
 
 
 def execution_id(now: float, entropy: bytes) -> ExecutionId:

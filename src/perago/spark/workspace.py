@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from perago import events
-from perago.errors import LakeNotFound, StaleAttemptError, WorkspaceError
+from perago.errors import LakeNotFound, WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, FilePath, Listing, ObjectPath, WorkspaceRef
 from perago.spark import leftovers, s3a, session, silence, view, watch
@@ -133,10 +133,9 @@ class SparkBranch:
     def _uncommitted(self, branch: BranchName) -> Iterator[port.ObjectChange]:
         try:
             yield from self._lake.uncommitted(self._ref.repository, branch)
-        except LakeNotFound as error:
-            if branch != self._branch:
-                return
-            raise StaleAttemptError("another attempt took this one's right to publish by deleting its staging branch") from error
+        except LakeNotFound:
+            if branch == self._branch:
+                raise
 
     def _files(self) -> Iterator[FilePath]:
         return view.files(self._lake, self._ref.repository, self._branch or self._ref.ref, self._prefix)

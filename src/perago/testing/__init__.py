@@ -18,7 +18,7 @@ __all__ = ["TaskRun", "run_task"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when asked for: whoever needs only a fake does not pay for the whole walk."""
+    """Loaded when asked for, because a test that needs only a fake should not wait for all of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from perago.testing import runs  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A workspace, a task and a fence in memory, for whoever walks the spine without a disk, an author or a server."""
+"""A workspace, a task and a fence in memory, for attempts without a disk, an author or a server."""
 
 import tempfile
 from collections.abc import Callable, Mapping

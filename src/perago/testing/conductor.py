@@ -67,6 +67,7 @@ class Workflow:
     lanes: int = 1
     """So many steps at the beginning are the lanes of a fork: scheduled together, and the next one after all of them."""
     status: str = "RUNNING"
+    ended: int = 0
     seq: int = 0
     waiting: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Steps and retry counts to schedule when a pause ends."""
@@ -81,7 +82,7 @@ def _is_large(output: Mapping[str, Any] | None) -> bool:
 
 
 def nothing_between() -> None:
-    """What happens between the read and the write of an update, unless a test says otherwise."""
+    """What happens between two steps of the server, unless a test says otherwise."""
 
 
 class FakeConductor:
@@ -91,6 +92,7 @@ class FakeConductor:
         self.tasks: dict[TaskId, Task] = {}
         self.logs: dict[TaskId, list[str]] = {}
         self.between: Callable[[], None] = nothing_between
+        self.between_reads: Callable[[], None] = nothing_between
         self._clock = clock
         self._new_id = new_id
         self._last_tick = 0
@@ -107,8 +109,11 @@ class FakeConductor:
             return self._hand_out(queue.pop(0), worker_id) if queue else None
 
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot:
-        task, workflow = self.task(task_id), self._workflow(workflow_id)
-        return replace(task, workflow_status=workflow.status, workflow_created=workflow.created)
+        """Two reads, as on the server: what happens between them is seen in the workflow and not in the task."""
+        task = self.task(task_id)
+        self.between_reads()
+        run = self._workflow(workflow_id)
+        return replace(task, workflow_status=run.status, workflow_created=run.created, workflow_ended=run.ended)
 
     def task(self, task_id: TaskId) -> Snapshot:
         row = self._task(task_id)
@@ -204,11 +209,11 @@ class FakeConductor:
 
     def terminate(self, workflow_id: WorkflowId) -> None:
         with self._changed:
-            self._workflow(workflow_id).status = "TERMINATED"
+            self._end_workflow(self._workflow(workflow_id), "TERMINATED")
             self._cancel_unfinished(workflow_id)
 
     def rerun(self, workflow_id: WorkflowId, task_id: TaskId) -> None:
-        """The same task id and retry count again; the old worker id stays until somebody polls."""
+        """The same task id and retry count again; the old worker id stays until the next poll."""
         with self._changed:
             row = self._task(task_id)
             self._workflow(workflow_id).status = "RUNNING"
@@ -244,7 +249,7 @@ class FakeConductor:
         return self.tasks[task_id]
 
     def _update(self, attempt: Attempt, change: Callable[[Task], Task]) -> bool:
-        """Read, then write the whole row: what was written between the two is lost. The port tells nobody which."""
+        """Read, then write the whole row: what was written between the two is lost, and the port does not tell which."""
         row = self._task(attempt.task_id)
         workflow = self._workflow(attempt.workflow_id)
         if row.status not in {"IN_PROGRESS", "SCHEDULED"} or workflow.status not in {"RUNNING", "PAUSED"}:
@@ -257,6 +262,9 @@ class FakeConductor:
             else:
                 self._end(changed)
             return True
+
+    def _end_workflow(self, workflow: Workflow, status: str) -> None:
+        workflow.status, workflow.ended = status, self._tick()
 
     def _cancel_unfinished(self, workflow_id: WorkflowId) -> None:
         for row in self.tasks_of(workflow_id):
@@ -274,7 +282,7 @@ class FakeConductor:
         elif row.status in {"FAILED", "TIMED_OUT"} and row.retry_count < retries:
             self._schedule(row.workflow_id, row.step, retry_count=row.retry_count + 1)
         else:
-            workflow.status = "FAILED"
+            self._end_workflow(workflow, "FAILED")
             self._cancel_unfinished(row.workflow_id)
 
     def _go_on(self, row: Task, workflow: Workflow) -> None:
@@ -286,7 +294,7 @@ class FakeConductor:
         if following < len(workflow.steps):
             self._schedule(row.workflow_id, following)
         else:
-            workflow.status = "COMPLETED"
+            self._end_workflow(workflow, "COMPLETED")
 
     def _schedule(self, workflow_id: WorkflowId, step: int, retry_count: int = 0) -> None:
         workflow = self._workflow(workflow_id)

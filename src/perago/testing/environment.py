@@ -158,7 +158,7 @@ def _local(prefix: str, path: ObjectPath) -> FilePath:
 
 @contextlib.contextmanager
 def _same_directory() -> Generator[None]:
-    """A body may change the working directory; whoever called finds the one of before."""
+    """A body may change the working directory; the caller finds the one of before."""
     before = Path.cwd()
     try:
         yield

@@ -86,7 +86,7 @@ class MemoryLake:
             return self._upload(repository, branch, ObjectInfo(path, len(data), checksum, content_type, metadata or {}))
 
     def publish(self, repository: Repository, branch: BranchName, files: Mapping[str, bytes], message: str = "publish") -> Commit:
-        """Put files and commit them, without the gate: what somebody else did to the branch."""
+        """Put files and commit them, without the gate: a change by another writer."""
         for path, data in files.items():
             self.put(repository, branch, ObjectPath(path), data)
         return self._commit_staged(repository, branch, message, {})

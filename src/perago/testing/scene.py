@@ -1,11 +1,12 @@
 """One target branch on any lake, a Conductor in memory, and attempts that write there, for checks, benchmarks and tests."""
 
+import itertools
 import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from perago import events
 from perago.attempt import port, spine
@@ -42,8 +43,8 @@ class Tap:
             self.before.get(verb, _nothing)()
             answer = getattr(self._lake, verb)(*args, **kwargs)
             if verb in {"branches", "uncommitted"}:
-                # Listings are read lazily; a call is only over when its last page is here.
-                answer = list(answer)
+                # Listings are read lazily: a call is only over when its last page is here, or the first where it is small.
+                answer = list(itertools.islice(cast("Iterable[object]", answer), kwargs.get("page")))
             self.after.get(verb, _nothing)()
             return answer
 
@@ -75,10 +76,10 @@ class Scene:
         return WorkspaceRef(self.repository, self.branch, ref or self.a)
 
     def publish(self, files: dict[str, bytes], branch: BranchName | None = None) -> Commit:
-        """What somebody else did."""
+        """A commit without labels, made directly on the branch."""
         for path, data in files.items():
             attempts.upload(self.lake, self.repository, branch or self.branch, path, data)
-        return self.lake.commit_branch(self.repository, branch or self.branch, "by somebody else", {})
+        return self.lake.commit_branch(self.repository, branch or self.branch, "made by hand", {})
 
     def abandon(self) -> Commit:
         """A publication on the input that Conductor never heard of."""

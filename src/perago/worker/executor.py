@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from perago.attempt import cancellation, declared, spine
 from perago.attempt import port as attempt_port
+from perago.attempt.patience import LONGEST, Patience
 from perago.declare import loading, taskdef
 from perago.declare.signature import Kind
 from perago.declare.task import TaskDeclaration
@@ -76,6 +77,7 @@ class Executor:
     def _run(self, run: messages.Run) -> Outcome:
         attempt = run.polled.attempt
         declaration = self._tasks[attempt.task_type]
+        budget = declared.budget(declaration)
         execution = spine.Execution(
             attempt=attempt,
             id=run.execution_id,
@@ -83,10 +85,11 @@ class Executor:
             lake=self._lake,
             conductor=self._line,
             workspaces=lambda ref: self._workspace(declaration, ref, run),
-            budget=declared.budget(declaration),
+            budget=budget,
             emit=self._emit,
             reason_max_length=self._settings.perago_failure_reason_max_length,
             unlabelled=self._settings.perago_unlabelled_head,
+            patience=Patience(min(LONGEST, budget.publish_seconds)),
         )
         return spine.run(execution, run.polled.input)
 

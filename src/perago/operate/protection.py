@@ -1,0 +1,142 @@
+"""The optional fence inside lakeFS: an action file on a branch, whose hooks refuse what does not follow the protocol."""
+
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from perago.errors import LakeNotFound, LakeRejected, PublishFenceError
+from perago.lake.port import Lake, Ref, SmallFile
+from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository, WorkspaceRef
+from perago.operate import moving
+from perago.operate.servers import Servers
+from perago.protocol import labels
+from perago.workspace import names
+
+_MARK = "perago.protect"
+_SHOWN = 16
+"""So many characters of a commit id: clients cut long messages of hooks."""
+
+
+class State(StrEnum):
+    INSTALLED = "installed"
+    OUTDATED = "outdated"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What `perago protect` is about to do, or did."""
+
+    path: ObjectPath
+    before: State
+    is_removal: bool
+
+    @property
+    def is_needed(self) -> bool:
+        return self.before is not (State.ABSENT if self.is_removal else State.INSTALLED)
+
+
+def path_of(branch: BranchName) -> ObjectPath:
+    return ObjectPath(f"{names.HOOKS}perago_protect_{branch}.yaml")
+
+
+def action_file(branch: BranchName) -> str:
+    """Hooks run inside the update that moves the branch, so the head that they compare is the head that is replaced."""
+    return f"""\
+# Written by `perago protect`; `perago protect --remove` takes it away.
+name: perago_protect_{branch}
+on:
+  pre-merge:
+    branches: ["{branch}"]
+  pre-commit:
+    branches: ["{branch}"]
+  pre-cherry-pick:
+    branches: ["{branch}"]
+  pre-revert:
+    branches: ["{branch}"]
+hooks:
+  - id: expected_head
+    type: lua
+    properties:
+      script: |
+        if action.event_type ~= "pre-merge" then
+          error("a branch under perago protect takes merges only")
+        end
+        local expected = action.commit.metadata["{labels.EXPECTED_HEAD}"]
+        local current = action.commit.parents[1]
+        if expected ~= current then
+          local found = "the head is " .. string.sub(tostring(current), 1, {_SHOWN})
+          error(found .. ", {labels.EXPECTED_HEAD} is " .. string.sub(tostring(expected), 1, {_SHOWN}))
+        end
+"""
+
+
+def state(lake: Lake, repository: Repository, ref: Ref, branch: BranchName) -> State:
+    found = _find(lake, repository, ref, path_of(branch))
+    if found is None:
+        return State.ABSENT
+    with tempfile.TemporaryDirectory(prefix="perago-protect-") as directory:
+        read = Path(directory) / "action"
+        lake.read(repository, ref, found, read)
+        return State.INSTALLED if read.read_text(errors="replace") == action_file(branch) else State.OUTDATED
+
+
+def other_actions(lake: Lake, repository: Repository, ref: Ref) -> list[str]:
+    """Action files that Perago did not write."""
+    listed = (info.path for info in lake.objects(repository, ref, names.HOOKS).objects)
+    return [path for path in listed if not path.startswith(f"{names.HOOKS}perago_protect_")]
+
+
+def change(lake: Lake, repository: Repository, branch: BranchName, *, is_removal: bool) -> Change:
+    return Change(path_of(branch), state(lake, repository, lake.branch(repository, branch), branch), is_removal)
+
+
+def apply(servers: Servers, repository: Repository, branch: BranchName, wanted: Change) -> Commit:
+    """Commit the file on a staging branch and merge that one: the branch itself is never written to directly.
+
+    `PublishFenceError` says why the branch was left alone.
+    """
+    lake = servers.lake
+    base = lake.head(repository, branch)
+    operation = moving.begin(servers, "protect", WorkspaceRef(repository, branch, base.id))
+    metadata = {_MARK: "remove" if wanted.is_removal else "install", labels.EXPECTED_HEAD: base.id}
+    message = f"perago protect: {'remove' if wanted.is_removal else 'install'} the hooks of branch {branch}"
+    with operation.staging.branch() as handle:
+        if wanted.is_removal:
+            lake.delete_objects(repository, handle.branch, [wanted.path])
+        else:
+            file = SmallFile(wanted.path, action_file(branch).encode(), "application/yaml", {})
+            list(lake.write_small(repository, handle.branch, [file]))
+        staged = lake.commit_branch(repository, handle.branch, message, metadata)
+        live = operation.live_rivals()
+        if live:
+            raise _left_alone(branch, f"{', '.join(live)} is about to publish to it")
+        operation.branch.require_still(base.id)
+        merged = _merged(servers, repository, handle.branch, branch, message, metadata)
+    made = lake.commit(repository, merged)
+    if made.parents != (base.id,) or made.meta_range_id != staged.meta_range_id:
+        raise PublishFenceError(
+            f"branch {branch} moved while the hooks were changed: {made.id} stands on {made.first_parent}, not on {base.id}; "
+            f"run perago doctor {repository}/{branch}"
+        )
+    return made
+
+
+def _merged(
+    servers: Servers, repository: Repository, source: BranchName, branch: BranchName, message: str, metadata: dict[str, str]
+) -> CommitId:
+    try:
+        return servers.lake.merge(repository, source, branch, message=message, metadata=metadata, timeout=moving.PUBLISH_SECONDS)
+    except LakeNotFound as error:
+        raise _left_alone(branch, "an attempt is about to publish to it; try again") from error
+    except LakeRejected as error:
+        raise _left_alone(branch, f"lakeFS refused the merge ({error}); try again") from error
+
+
+def _left_alone(branch: BranchName, why: str) -> PublishFenceError:
+    return PublishFenceError(f"branch {branch} was left alone: {why}")
+
+
+def _find(lake: Lake, repository: Repository, ref: Ref, path: ObjectPath) -> ObjectInfo | None:
+    return next((info for info in lake.objects(repository, ref, path).objects if info.path == path), None)

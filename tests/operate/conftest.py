@@ -1,0 +1,15 @@
+"""`world`: a repository of its own on the real servers."""
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from tests.operate import kit
+
+from perago.dev.stack import Endpoints
+
+
+@pytest.fixture
+def world(stack: Endpoints, fresh_name: Callable[[], str], tmp_path: Path) -> Generator[kit.World]:
+    with kit.world(stack, tmp_path, fresh_name()) as made:
+        yield made
