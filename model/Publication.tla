@@ -1,12 +1,18 @@
 ---------------------------- MODULE Publication ----------------------------
 (***************************************************************************)
-(* How attempts publish to one target branch, step after step of one       *)
-(* workflow. Three parties take turns in any order:                        *)
+(* How attempts publish to one target branch: the steps of one workflow,   *)
+(* the lanes of a fork, several workflows. These take turns in any order:  *)
 (*                                                                         *)
-(*   Conductor   hands out executions: retries, reruns, the next step      *)
-(*   clients     one per execution; may stop for ever after any step       *)
+(*   Conductor   hands out executions: first steps, retries, reruns, the   *)
+(*               next step of a lane                                       *)
+(*   clients     one per execution; may stop forever after any step        *)
 (*   lakeFS      one pending request per execution, which it may finish    *)
 (*               long after the client has given up or died                *)
+(*   people      commit to the target branch by hand                       *)
+(*                                                                         *)
+(* A lane is a sequence of steps. A workflow without a fork is one lane; a *)
+(* fork gives one workflow several. One lane alone is the smallest setting *)
+(* and is checked with the most executions.                                *)
 (*                                                                         *)
 (* A branch update of lakeFS is an optimistic loop: read the target's      *)
 (* record and resolve the source (Hold), write if the record still has the *)
@@ -21,323 +27,602 @@
 EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS
-    Slots,    \* executions that Conductor can hand out in all
-    Steps,    \* steps of the workflow; each reads what the one before it left
-    Reruns,   \* executions that share task id and retry count with an earlier one
-    Scope,    \* whose staging branches are revoked: those of the same logical "task", or of the same "target" branch
-    ListFirst,\* those are listed before the attempt fence, not after it
-    Off,      \* rules that are switched off
-    Whole,    \* a crash is a step of its own and no state is spared (see Doomed); else a client that crashes just does
-              \* nothing any more, which looks the same to everybody else
-    World     \* behaviour of the surroundings that the protocol does not claim to survive
+    Slots,     \* executions that Conductor can hand out in all
+    Lanes,     \* lanes that publish to the target branch
+    Forked,    \* the lanes belong to one workflow; else each is a workflow of its own
+    Steps,     \* steps of a lane; each reads what the one before it left
+    Reruns,    \* executions that share task id and retry count with an earlier one
+    Hands,     \* commits made by hand
+    Unlabelled,\* what an attempt does to a head made by hand: "replace" or "refuse"
+    Changes,   \* what a body can do: {TRUE} changes the workspace, {FALSE} does not, or both
+    Off,       \* rules that are switched off
+    Whole,     \* a crash is a step of its own and no state is spared (see Doomed); else a client that crashes just does
+               \* nothing any more, which looks the same to all others
+    World      \* how the surroundings behave beyond what is usual
 
-Rules == {"revoke", "byname", "handle", "verify", "peers", "fenced-handle", "own-commit", "disarm"}
-Hazards == {"late-report", "two-per-poll", "optional-step"}
-Remedies == {"deep-replace"}
-ASSUME Off \subseteq Rules /\ World \subseteq (Hazards \cup Remedies)
+Rules == {"verify-abandoned", "announce-first", "list-again", "order", "revoke", "byname", "handle", "verify", "verify-mend",
+          "undo-claim", "displaced", "restore", "fenced-handle", "own-commit", "own-merge", "peers", "barrier",
+          "restore-barrier", "restore-peers"}
+\* What the protocol survives, and what it is known not to.
+Conditions == {"optional-step", "stale-step", "calm", "vanish", "early-handle", "waiting-hands"}
+Hazards == {"late-report", "two-per-poll"}
+ASSUME Off \subseteq Rules /\ World \subseteq (Conditions \cup Hazards)
 On(rule) == rule \notin Off
 
 VARIABLES
     head,     \* the commit that the target branch shows
     onto,     \* onto[w]: the commit that w's merge commit was made on
-    task,     \* task[w]: step and retry count, which is all Conductor's task id stands for
+    hand,     \* hand[i]: the commit that commit i made by hand was made on
+    branches, \* the staging branches that exist
+    request,  \* request[r]: what lakeFS was asked, and how far it is; a restoration is request Slots + w
+    task,     \* task[w]: lane, step and retry count, which is all Conductor's task id stands for
     input,    \* input[w]: the commit A that w reads
-    current,  \* the execution Conductor waits for; 0 when the workflow is over
+    current,  \* current[l]: the execution Conductor waits for in lane l; 0 if there is none
     handed,   \* executions handed out so far
-    line,     \* what Conductor accepted, oldest first
+    out,      \* out[w]: the commit in w's report, if Conductor accepted it
     pc,       \* where each client is
     empty,    \* empty[w]: the diff of w is empty
-    branch,   \* branch[w]: w's staging branch exists
     todo,     \* todo[w]: staging branches w has listed and not yet deleted
-    claim,    \* claim[w]: the commit that w is going to report
-    request   \* request[w]: what lakeFS was asked, and how far it is
+    seen,     \* seen[w]: the head that w has judged and is going to remove
+    claim     \* claim[w]: the commit that w is going to report
 
-conductor == <<task, input, current, handed, line>>
-lake == <<head, onto, branch, request>>
-client == <<pc, empty, todo, claim>>
+conductor == <<task, input, current, handed, out>>
+lake == <<head, onto, hand, branches, request>>
+client == <<pc, empty, todo, seen, claim>>
 vars == <<conductor, lake, client>>
 
 Slot == 1..Slots
-Nobody == 0
-Root == 0                    \* the commit the workflow starts from
+Lane == 1..Lanes
+None == 0                    \* no execution
+Root == 0                    \* the commit that the branch shows at first
 Staged(w) == w               \* C, the commit on w's staging branch
 Merged(w) == 10 + w          \* the commit that a merge by w makes
+ByHand(i) == 20 + i
 Nothing == 99
 NoRequest == [state |-> "none", op |-> "none", record |-> Nothing]
+NoTask == [lane |-> 0, step |-> 0, retry |-> 0]
 
+\* An execution has one staging branch (which is a handle where there is no change), a second one to remove its own commit again,
+\* and a third one to restore what Conductor accepted.
+First(w) == w
+Second(w) == 10 + w
+Third(w) == 20 + w
+Owner(branch) == branch % 10
+\* The request of a restoration is a second one: that of the publication may still be pending.
+Restoration(w) == Slots + w
+Requests == 1..(IF Reruns > 0 THEN 2 * Slots ELSE Slots)
+Client(r) == IF r > Slots THEN r - Slots ELSE r
+
+IsByHand(c) == c > 20 /\ c < Nothing
 Author(c) == IF c > 10 THEN c - 10 ELSE c
-Parent(c) == IF c = Root THEN Nothing ELSE IF c > 10 THEN onto[c - 10] ELSE input[c]
+Parent(c) ==
+    CASE c = Root -> Nothing
+      [] c = Nothing -> Nothing
+      [] IsByHand(c) -> hand[c - 20]
+      [] c > 10 /\ ~IsByHand(c) -> onto[c - 10]
+      [] OTHER -> input[c]
 RECURSIVE History(_)
 History(c) == IF c = Nothing THEN {} ELSE {c} \cup History(Parent(c))
 
-Last == line[Len(line)]
-Base == Last.commit
+Workflow(w) == IF Forked THEN 1 ELSE task[w].lane
 
 Init ==
     /\ head = Root
     /\ onto = [w \in Slot |-> Nothing]
-    /\ task = [w \in Slot |-> IF w = 1 THEN [step |-> 1, retry |-> 0] ELSE [step |-> 0, retry |-> 0]]
+    /\ hand = <<>>
+    /\ branches = {}
+    /\ request = [r \in Requests |-> NoRequest]
+    /\ task = [w \in Slot |-> IF w = 1 THEN [lane |-> 1, step |-> 1, retry |-> 0] ELSE NoTask]
     /\ input = [w \in Slot |-> Root]
-    /\ current = 1 /\ handed = 1
-    /\ line = <<[commit |-> Root, exact |-> TRUE, step |-> 0]>>
+    /\ current = [l \in Lane |-> IF l = 1 THEN 1 ELSE None]
+    /\ handed = 1
+    /\ out = [w \in Slot |-> Nothing]
     /\ pc = [w \in Slot |-> IF w = 1 THEN "body" ELSE "idle"]
     /\ empty = [w \in Slot |-> FALSE]
-    /\ branch = [w \in Slot |-> FALSE]
     /\ todo = [w \in Slot |-> {}]
+    /\ seen = [w \in Slot |-> Nothing]
     /\ claim = [w \in Slot |-> Nothing]
-    /\ request = [w \in Slot |-> NoRequest]
+
+(***************************************************************************)
+(* What Conductor says when it is asked                                    *)
+(***************************************************************************)
+LaneOf(w) == task[w].lane
+InLane(l) == {w \in Slot : task[w].lane = l}
+CurrentOf(w) == current[LaneOf(w)]
+IsCurrent(w) == w = CurrentOf(w)
+SameTaskId(w) == CurrentOf(w) # None /\ task[w] = task[CurrentOf(w)]
+
+Completed(t) == \E w \in Slot : task[w] = t /\ out[w] # Nothing
+Output(t) == out[CHOOSE w \in Slot : task[w] = t /\ out[w] # Nothing]
+Unfinished(t) == current[t.lane] # None /\ task[current[t.lane]] = t
+
+Accepts(w) == IsCurrent(w) \/ ("late-report" \in World /\ SameTaskId(w))
+PassesFence(w) == IsCurrent(w) \/ ("two-per-poll" \in World /\ SameTaskId(w))
 
 (***************************************************************************)
 (* Conductor                                                               *)
 (***************************************************************************)
-\* When a successor is handed out, an execution that still has a fence before it, or nothing but a report that will not be
+Pending(r) == request[r].state \in {"sent", "held"}
+SpentReruns == Cardinality({w \in Slot : LaneOf(w) # 0 /\ \E v \in Slot : v < w /\ task[v] = task[w]})
+LastOf(l) == CHOOSE w \in InLane(l) : \A v \in InLane(l) : v <= w
+MayHavePeers(w) ==
+    \/ \E v \in Slot : v # w /\ task[v] = task[w]
+    \/ SpentReruns < Reruns /\ task[w] = task[LastOf(LaneOf(w))]
+
+\* Where an execution is that has come to an end without being accepted: one whose task Conductor completes with another
+\* execution's result puts that one back on the branch.
+Ended(w) == IF On("restore") /\ MayHavePeers(w) THEN "failed" ELSE "dead"
+
+\* When Conductor gives an execution up, one that still has a fence before it, or nothing but a report that will not be
 \* accepted, can do no more. It ends here and now, with whatever only it could have used; its request goes on. This changes
 \* nothing for the others and spares the checker most of the states.
 Doomed(w) ==
-    /\ ~Whole /\ World \cap {"late-report", "two-per-poll"} = {}
-    /\ \/ pc[w] \in {"body", "fence", "fence again", "rescue", "published", "settled"}
-       \/ pc[w] = "list" /\ ListFirst
-       \/ pc[w] = "handle" /\ On("fenced-handle")
+    /\ ~Whole
+    /\ World \cap Hazards = {} \/ (SpentReruns = Reruns /\ ~\E v \in Slot : v # w /\ task[v] = task[w])
+    /\ \/ pc[w] \in {"body", "stage", "again", "rescue", "report"}
+       \/ pc[w] \in {"list", "fence", "handle"} /\ (On("fenced-handle") \/ seen[w] = Nothing)
+       \/ pc[w] = "undo" /\ On("fenced-handle") /\ On("undo-claim")
        \/ pc[w] = "wait" /\ request[w].op # "merge"
-Pending(w) == request[w].state \in {"sent", "held"}
 
-HandOut(step, retry, commit, finished) ==
-    LET next == handed + 1
-        Ends(w) == w = finished \/ pc[w] = "dead" \/ Doomed(w) IN
+\* The clients after Conductor has changed its mind about a lane: those in `gone` end, `starts` begins.
+Clients(gone, starts, restores) ==
+    /\ pc' = [w \in Slot |-> CASE w = starts -> "body"
+                               [] w = restores -> "failed"
+                               [] w \in gone /\ Doomed(w) -> Ended(w)
+                               [] w \in gone /\ ~Doomed(w) -> "dead"
+                               [] OTHER -> pc[w]]
+    /\ todo' = [w \in Slot |-> IF w \in gone THEN {} ELSE todo[w]]
+    /\ seen' = [w \in Slot |-> IF w \in gone THEN Nothing ELSE seen[w]]
+    /\ claim' = [w \in Slot |-> IF w \in gone THEN Nothing ELSE claim[w]]
+    /\ empty' = [w \in Slot |-> empty[w] /\ w \notin gone]
+    /\ branches' = {b \in branches : Whole \/ Owner(b) \notin gone \/ b > 20 \/ Pending(Owner(b))}
+    /\ request' = [r \in Requests |-> IF r \in gone /\ ~Pending(r) THEN NoRequest ELSE request[r]]
+    /\ UNCHANGED <<head, onto, hand>>
+
+Gone(lane, finished) == {w \in InLane(lane) : w = finished \/ pc[w] = "dead" \/ Doomed(w)}
+
+HandOut(new, commit, finished, restores) ==
+    LET next == handed + 1 IN
     /\ handed < Slots
-    /\ handed' = next /\ current' = next
-    /\ task' = [task EXCEPT ![next] = [step |-> step, retry |-> retry]]
+    /\ handed' = next /\ current' = [current EXCEPT ![new.lane] = next]
+    /\ task' = [task EXCEPT ![next] = new]
     /\ input' = [input EXCEPT ![next] = commit]
-    /\ pc' = [w \in Slot |-> IF w = next THEN "body" ELSE IF Ends(w) THEN "dead" ELSE pc[w]]
-    /\ todo' = [w \in Slot |-> IF Ends(w) THEN {} ELSE todo[w]]
-    /\ claim' = [w \in Slot |-> IF Ends(w) THEN Nothing ELSE claim[w]]
-    /\ empty' = [w \in Slot |-> empty[w] /\ ~Ends(w)]
-    /\ branch' = [w \in Slot |-> branch[w] /\ (Whole \/ ~Ends(w) \/ Pending(w))]
-    /\ request' = [w \in Slot |-> IF Ends(w) /\ ~Pending(w) THEN NoRequest ELSE request[w]]
-    /\ UNCHANGED <<head, onto>>
+    /\ Clients(Gone(new.lane, finished), next, restores)
 
-SpentReruns == Cardinality({w \in 2..handed : task[w] = task[w - 1]})
+\* In a calm world an attempt is given up only after it has failed.
+MayGiveUp(l) == current[l] # None /\ ("calm" \in World => pc[current[l]] \in {"dead", "failed"})
 
-\* The attempt is given up. Whoever runs it may be dead, slow, or about to publish.
-Retry ==
-    /\ current # Nobody
-    /\ HandOut(task[current].step, task[current].retry + 1, input[current], Nobody)
-    /\ UNCHANGED line
+\* A workflow begins at any time, from where the branch is now or from where it was at first. The lanes of a fork have the
+\* workflow's input in common.
+StartLane(l) ==
+    /\ InLane(l) = {}
+    /\ \E commit \in (IF Forked THEN {Root} ELSE {Root, head}) :
+        HandOut([lane |-> l, step |-> 1, retry |-> 0], commit, None, None)
+    /\ UNCHANGED out
+
+\* The attempt is given up, and a new one takes its place. The old one may be dead, slow, or about to publish.
+Retry(l) ==
+    /\ MayGiveUp(l)
+    /\ HandOut([task[current[l]] EXCEPT !.retry = @ + 1], input[current[l]], None, None)
+    /\ UNCHANGED out
+
+\* The attempt is given up, and no other takes its place, at least not before a rerun.
+GiveUp(l) ==
+    /\ MayGiveUp(l) /\ (Lanes > 1 \/ Reruns > 0)
+    /\ current' = [current EXCEPT ![l] = None]
+    /\ Clients(Gone(l, None), None, None)
+    /\ UNCHANGED <<task, input, handed, out>>
 
 \* The same task id with the same retry count is handed out again under a new poll.
-Rerun ==
-    /\ current # Nobody /\ SpentReruns < Reruns
-    /\ HandOut(task[current].step, task[current].retry, input[current], Nobody)
-    /\ UNCHANGED line
+Rerun(l) ==
+    /\ InLane(l) # {} /\ SpentReruns < Reruns
+    /\ LET last == LastOf(l) IN
+        /\ ~Completed(task[last])
+        /\ HandOut(task[last], input[last], None, None)
+    /\ UNCHANGED out
 
 \* An optional step ran out of time: the workflow goes on from what the step before it left.
-SkipStep ==
-    /\ "optional-step" \in World
-    /\ current # Nobody /\ task[current].step < Steps
-    /\ HandOut(task[current].step + 1, 0, input[current], Nobody)
-    /\ UNCHANGED line
+SkipStep(l) ==
+    /\ "optional-step" \in World /\ MayGiveUp(l) /\ task[current[l]].step < Steps
+    /\ HandOut([lane |-> l, step |-> task[current[l]].step + 1, retry |-> 0], input[current[l]], None, None)
+    /\ UNCHANGED out
 
-IsCurrent(w) == w = current
-SameTaskId(w) == current # Nobody /\ task[w] = task[current]
-Accepts(w) == IsCurrent(w) \/ ("late-report" \in World /\ SameTaskId(w))
-PassesFence(w) == IsCurrent(w) \/ ("two-per-poll" \in World /\ SameTaskId(w))
+\* A step may be wired to the workflow's input instead of the step before it.
+NextInputs(w) == {claim[w]} \cup (IF "stale-step" \in World THEN {Root} ELSE {})
 
 Accept(w) ==
-    /\ line' = Append(line, [commit |-> claim[w], exact |-> pc[w] = "published", step |-> task[w].step])
+    LET l == LaneOf(w)
+        restores == IF IsCurrent(w) \/ ~On("restore") THEN None ELSE w IN
+    /\ out' = [out EXCEPT ![w] = claim[w]]
     /\ IF task[w].step < Steps /\ handed < Slots
-       THEN HandOut(task[w].step + 1, 0, claim[w], w)
-       ELSE /\ current' = Nobody /\ pc' = [pc EXCEPT ![w] = "dead"]
-            /\ claim' = [claim EXCEPT ![w] = Nothing]
-            /\ UNCHANGED <<task, input, handed, todo, empty, lake>>
+       THEN \E commit \in NextInputs(w) : HandOut([lane |-> l, step |-> task[w].step + 1, retry |-> 0], commit, w, restores)
+       ELSE current' = [current EXCEPT ![l] = None] /\ Clients(Gone(l, w), None, restores) /\ UNCHANGED <<task, input, handed>>
 
 (***************************************************************************)
 (* The client                                                              *)
 (***************************************************************************)
 At(w, place) == pc[w] = place
 Go(w, place) == pc' = [pc EXCEPT ![w] = place]
-\* An answer that nobody waits for any more is forgotten, which keeps the state space small.
-Forget(w) == request' = [request EXCEPT ![w] = IF @.state \in {"applied", "refused"} THEN NoRequest ELSE @]
+Ask(w, op) == Go(w, "wait") /\ request' = [request EXCEPT ![w] = [state |-> "sent", op |-> op, record |-> Nothing]]
 
-First == IF ListFirst THEN "list" ELSE "fence"
+\* The client ends. Without a request under way its staging branches have no use any more, so they may as well be gone.
+EndAs(w, place) ==
+    /\ Go(w, place)
+    /\ todo' = [todo EXCEPT ![w] = {}] /\ seen' = [seen EXCEPT ![w] = Nothing]
+    /\ claim' = [claim EXCEPT ![w] = Nothing] /\ empty' = [empty EXCEPT ![w] = FALSE]
+    /\ request' = [request EXCEPT ![w] = IF Pending(w) THEN @ ELSE NoRequest]
+    /\ branches' = {b \in branches : Whole \/ Owner(b) # w \/ (b < 20 /\ Pending(w))}
+    /\ UNCHANGED <<conductor, head, onto, hand>>
+End(w) == EndAs(w, Ended(w))
 
 \* Nothing follows a crash but what lakeFS was already asked to do.
-Crash(w) ==
-    /\ Whole /\ pc[w] \notin {"idle", "dead"}
-    /\ Go(w, "dead") /\ todo' = [todo EXCEPT ![w] = {}] /\ claim' = [claim EXCEPT ![w] = Nothing]
-    /\ empty' = [empty EXCEPT ![w] = FALSE] /\ Forget(w)
-    /\ UNCHANGED <<conductor, head, onto, branch>>
+Crash(w) == Whole /\ pc[w] \notin {"idle", "dead"} /\ EndAs(w, "dead")
 
-\* Try. With an empty diff there is nothing to stage.
+Restoring == {"restore look", "restore list", "restore check", "restore barrier", "restore still"}
+
+\* Any step may fail. That matters only where a report about it makes the worker restore; else it looks like a crash.
+Fail(w) ==
+    /\ pc[w] \notin {"idle", "dead", "failed"} \cup Restoring
+    /\ Ended(w) = "failed" /\ Completed(task[w]) /\ End(w)
+
+\* Try: a writer announces itself by its staging branch. With an empty diff there is nothing to stage, but there may be a handle
+\* already where the body needed one.
 Stage(w) ==
-    /\ At(w, "body") /\ Go(w, First)
-    /\ branch' = [branch EXCEPT ![w] = TRUE]
-    /\ UNCHANGED <<conductor, head, onto, request, empty, todo, claim>>
+    /\ At(w, "body") /\ TRUE \in Changes /\ Go(w, "list")
+    /\ branches' = IF On("announce-first") THEN branches \cup {First(w)} ELSE branches
+    /\ UNCHANGED <<conductor, head, onto, hand, request, empty, todo, seen, claim>>
 
 FindEmpty(w) ==
-    /\ At(w, "body") /\ Go(w, First)
+    /\ At(w, "body") /\ FALSE \in Changes /\ Go(w, "list")
     /\ empty' = [empty EXCEPT ![w] = TRUE]
-    /\ UNCHANGED <<conductor, lake, todo, claim>>
+    /\ branches' = IF "early-handle" \in World THEN branches \cup {First(w)} ELSE branches
+    /\ UNCHANGED <<conductor, head, onto, hand, request, todo, seen, claim>>
 
-\* Whose right to publish w takes away. "target" is what the program does; "task" is the least that is enough as long as
-\* every other step of the workflow is over.
-Revocable(v, w) ==
-    /\ v # w /\ branch[v]
-    /\ CASE Scope = "target" -> TRUE
-         [] On("peers") -> task[v].step = task[w].step /\ task[v].retry <= task[w].retry
-         [] OTHER -> task[v].step = task[w].step /\ task[v].retry < task[w].retry
+\* An attempt without a change has announced itself once it has made a handle.
+Announced(w) == ~empty[w] \/ seen[w] # Nothing
 
-\* Listed before the attempt fence, deleted after it: whoever was there before the fence and is not w is no newer than w.
+\* Listed before the attempt fence, deleted after it: what was there before the fence belongs to no successor of w.
 List(w) ==
-    /\ At(w, "list") /\ Go(w, IF ListFirst THEN "fence" ELSE "revoke")
-    /\ todo' = [todo EXCEPT ![w] = IF On("revoke") THEN {v \in Slot : Revocable(v, w)} ELSE {}]
-    /\ UNCHANGED <<conductor, lake, empty, claim>>
+    /\ At(w, "list") /\ Go(w, IF On("announce-first") \/ Announced(w) = (seen[w] # Nothing) THEN "fence" ELSE "stage")
+    /\ todo' = [todo EXCEPT ![w] = {b \in branches : Owner(b) # w}]
+    /\ UNCHANGED <<conductor, lake, empty, seen, claim>>
 
-\* The second attempt fence: at this moment Conductor waits for this very execution.
+StageLate(w) ==
+    /\ At(w, "stage") /\ Go(w, "fence")
+    /\ branches' = branches \cup {First(w)}
+    /\ UNCHANGED <<conductor, head, onto, hand, request, empty, todo, seen, claim>>
+
+\* Rivals that Conductor still waits for; an earlier execution of the same task is not one of them. They are ordered by start of
+\* the workflow, then of the task.
+IsLive(branch, w) == LET t == task[Owner(branch)] IN Unfinished(t) /\ t # task[w]
+LiveRivals(w) == {b \in todo[w] : IsLive(b, w)}
+Precedes(v, w) == Workflow(v) < Workflow(w) \/ (Workflow(v) = Workflow(w) /\ v < w)
+Yields(w) == On("order") /\ Announced(w) /\ \E b \in LiveRivals(w) : Precedes(CurrentOf(Owner(b)), w)
+
+\* Whose right to publish w takes away.
+Revocable(w) ==
+    {b \in todo[w] : /\ On("revoke")
+                     /\ Announced(w) \/ ~IsLive(b, w)
+                     /\ On("peers") \/ task[Owner(b)] # task[w]}
+
+AskAboutRivals(w) ==
+    IF Yields(w) THEN End(w)
+    ELSE /\ Go(w, "revoke") /\ todo' = [todo EXCEPT ![w] = Revocable(w)]
+         /\ UNCHANGED <<conductor, lake, empty, seen, claim>>
+
+\* The attempt fence: at this moment Conductor waits for this very execution.
 Fence(w) ==
     /\ At(w, "fence")
-    /\ IF PassesFence(w) THEN Go(w, IF ListFirst THEN "revoke" ELSE "list") /\ UNCHANGED todo
-       ELSE Go(w, "dead") /\ todo' = [todo EXCEPT ![w] = {}]
-    /\ UNCHANGED <<conductor, lake, empty, claim>>
+    /\ IF PassesFence(w) \/ (seen[w] # Nothing /\ ~On("fenced-handle"))
+       THEN IF Whole THEN Go(w, "order") /\ UNCHANGED <<conductor, lake, empty, todo, seen, claim>> ELSE AskAboutRivals(w)
+       ELSE End(w)
 
-\* The deletes may as well happen all at once, at the time of the last one: an owner whose branch goes earlier can do no
-\* more than one that pauses. A delete that fails ends the attempt (Crash).
+Order(w) == At(w, "order") /\ AskAboutRivals(w)
+
+\* All at once: an owner whose branch goes earlier can do no more than one that pauses. A delete that fails ends the attempt.
 Revoke(w) ==
-    /\ At(w, "revoke") /\ Go(w, "decide")
-    /\ branch' = [v \in Slot |-> branch[v] /\ v \notin todo[w]] /\ todo' = [todo EXCEPT ![w] = {}]
-    /\ UNCHANGED <<conductor, head, onto, request, empty, claim>>
+    /\ At(w, "revoke") /\ Go(w, IF seen[w] = Nothing THEN "decide" ELSE "barrier")
+    /\ branches' = branches \ todo[w] /\ todo' = [todo EXCEPT ![w] = {}]
+    /\ UNCHANGED <<conductor, head, onto, hand, request, empty, seen, claim>>
 
-\* A handle that turned out to be needed comes after the fence, so it needs a fence of its own.
-MakeHandle(w) ==
-    /\ At(w, "handle") /\ branch' = [branch EXCEPT ![w] = TRUE]
-    /\ IF On("fenced-handle")
-       THEN Go(w, "fence again") /\ UNCHANGED request
-       ELSE Go(w, "wait") /\ request' = [request EXCEPT ![w] = [state |-> "sent", op |-> "back", record |-> Nothing]]
-    /\ UNCHANGED <<conductor, head, onto, empty, todo, claim>>
+\* The barrier rewrites the target's record without moving it, so every request that holds the record begins anew and resolves its
+\* source again. Whoever deleted the source, and when, does not matter: a barrier comes directly before every relocation.
+Restarted(r) == IF request[r].state = "held" THEN [request[r] EXCEPT !.state = "sent", !.record = Nothing] ELSE request[r]
+Interrupt == request' = IF On("barrier") THEN [r \in Requests |-> Restarted(r)] ELSE request
+Barrier(w) ==
+    /\ At(w, "barrier") /\ Go(w, "still") /\ Interrupt
+    /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, seen, claim>>
 
-FenceAgain(w) ==
-    /\ At(w, "fence again") /\ Go(w, IF PassesFence(w) THEN "decide" ELSE "dead")
-    /\ UNCHANGED <<conductor, lake, empty, todo, claim>>
+\* The branch of an execution that has ended is deleted by its cleanup or by an operator; "vanish": any branch, at any time.
+Vanish(w) ==
+    /\ \E b \in branches :
+        /\ Owner(b) = w /\ branches' = branches \ {b}
+        /\ ("vanish" \in World) \/ (pc[w] \in {"dead", "failed"} /\ b < 20)
+    /\ UNCHANGED <<conductor, head, onto, hand, request, client>>
 
-Abandoned(w) ==
-    IF "deep-replace" \in World THEN input[w] \in History(head) ELSE Parent(head) = input[w]
+\* What Conductor says about the task that the labels of commit c name; c is directly on w's input.
+Standing(c, w) ==
+    IF IsByHand(c) THEN "unlabelled"
+    ELSE LET t == task[Author(c)] IN
+         CASE Completed(t) /\ Output(t) = c -> "accepted"
+           [] Completed(t) /\ Output(t) = input[w] -> "abandoned"
+           [] Completed(t) /\ Output(t) \notin {c, input[w]} -> IF On("displaced") THEN "displaced" ELSE "abandoned"
+           [] ~Completed(t) /\ Unfinished(t) /\ t # task[w] -> "live"
+           [] OTHER -> "abandoned"
+
+MayRemove(c, w) ==
+    \/ ~On("verify-abandoned")
+    \/ Standing(c, w) = "abandoned"
+    \/ Standing(c, w) = "unlabelled" /\ Unlabelled = "replace"
+
+\* The head is another result of the task whose accepted result is w's input: a late report after a rerun.
+IsBeside(c, w) ==
+    /\ On("restore") /\ c \notin {Root, input[w]} /\ ~IsByHand(c)
+    /\ Parent(c) = Parent(input[w])
+    /\ Completed(task[Author(c)]) /\ Output(task[Author(c)]) = input[w]
 
 Plan(w) ==
     CASE head = input[w] -> IF empty[w] THEN "keep" ELSE "merge"
-      [] head # input[w] /\ Abandoned(w) -> IF empty[w] THEN "back" ELSE "replace"
+      [] head # input[w] /\ Parent(head) = input[w] /\ MayRemove(head, w) -> IF empty[w] THEN "back" ELSE "replace"
+      [] head # input[w] /\ IsBeside(head, w) -> IF empty[w] THEN "back" ELSE "replace"
       [] OTHER -> "refuse"
 
-Ask(w, op) ==
-    /\ Go(w, "wait") /\ request' = [request EXCEPT ![w] = [state |-> "sent", op |-> op, record |-> Nothing]]
-
-\* Read the head, decide, act. A pause between reading and acting is a request that lakeFS gets late.
+\* Read the head, ask about its task, decide. For a merge a pause between reading and acting is a request that lakeFS gets late.
 Decide(w) ==
     /\ At(w, "decide")
-    /\ CASE Plan(w) = "keep"   -> Go(w, "settled") /\ claim' = [claim EXCEPT ![w] = input[w]] /\ UNCHANGED request
-         [] Plan(w) = "refuse" -> Go(w, "dead") /\ UNCHANGED <<request, claim>>
-         [] Plan(w) = "back" /\ On("handle") /\ ~branch[w] -> Go(w, "handle") /\ UNCHANGED <<request, claim>>
-         [] OTHER              -> Ask(w, Plan(w)) /\ UNCHANGED claim
-    /\ empty' = [empty EXCEPT ![w] = pc'[w] = "handle"]
-    /\ UNCHANGED <<conductor, head, onto, branch, todo>>
+    /\ CASE Plan(w) = "keep" ->
+               /\ Go(w, "report") /\ claim' = [claim EXCEPT ![w] = input[w]]
+               /\ UNCHANGED <<conductor, lake, empty, todo, seen>>
+         [] Plan(w) = "merge" ->
+               Ask(w, "merge") /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, seen, claim>>
+         [] Plan(w) \in {"replace", "back"} ->
+               /\ Go(w, IF Plan(w) = "back" /\ On("handle") THEN "handle" ELSE "again")
+               /\ seen' = [seen EXCEPT ![w] = head]
+               /\ UNCHANGED <<conductor, lake, empty, todo, claim>>
+         [] OTHER -> End(w)
 
-Target(w) == IF request[w].op = "back" THEN input[w] ELSE IF request[w].op = "merge" THEN Merged(w) ELSE Staged(w)
+\* A handle that turned out to be needed comes after the list and the fence, so both are repeated, and now the order counts.
+MakeHandle(w) ==
+    /\ At(w, "handle") /\ Go(w, IF On("list-again") THEN "list" ELSE "again")
+    /\ branches' = IF "early-handle" \in World THEN branches ELSE branches \cup {First(w)}
+    /\ UNCHANGED <<conductor, head, onto, hand, request, empty, todo, seen, claim>>
 
-\* "published": the branch showed exactly what is claimed, through a request that is used up.
-\* "settled": the claim is right, but a child of it may yet appear.
+\* A claim is only there already where the staged commit takes the place of a merge.
+Removal(w) == IF seen[w] = Merged(w) /\ claim[w] = Nothing THEN "undo" ELSE IF empty[w] THEN "back" ELSE "replace"
+
+\* The head must not have moved since it was judged.
+RequireStill(w) ==
+    IF head = seen[w] THEN Ask(w, Removal(w)) /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, seen, claim>>
+    ELSE End(w)
+Again(w) ==
+    /\ At(w, "again")
+    /\ IF PassesFence(w) THEN Go(w, "barrier") /\ UNCHANGED <<conductor, lake, empty, todo, seen, claim>> ELSE End(w)
+Still(w) == At(w, "still") /\ RequireStill(w)
+
+Target(r) ==
+    CASE request[r].op = "merge" -> Merged(r)
+      [] request[r].op = "replace" -> Staged(r)
+      [] request[r].op = "back" -> input[r]
+      [] request[r].op = "undo" -> onto[r]
+      [] request[r].op = "restore" -> Output(task[Client(r)])
+
 Answer(w) ==
     /\ At(w, "wait") /\ request[w].state \in {"applied", "refused"}
-    /\ IF request[w].state = "refused" THEN Go(w, "dead") /\ UNCHANGED claim
-       ELSE IF request[w].op = "merge" /\ onto[w] # input[w] /\ On("verify") THEN Go(w, "mend") /\ UNCHANGED claim
-       ELSE /\ Go(w, IF request[w].op = "back" THEN "settled" ELSE "published")
-            /\ claim' = [claim EXCEPT ![w] = Target(w)]
-    /\ Forget(w)
-    /\ UNCHANGED <<conductor, head, onto, branch, empty, todo>>
+    /\ IF request[w].state = "refused" \/ request[w].op = "undo" THEN End(w)
+       ELSE LET mends == request[w].op = "merge" /\ onto[w] # input[w] /\ On("verify") IN
+            /\ Go(w, IF mends THEN "mend" ELSE "report")
+            /\ claim' = [claim EXCEPT ![w] = IF mends THEN Nothing ELSE Target(w)]
+            /\ request' = [request EXCEPT ![w] = NoRequest]
+            /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, seen>>
 
-\* Somebody slipped in below the merge. Put the staged commit in place, while the head is still that merge.
+\* The merge met a commit that was not there when the head was read. Where that one is abandoned, the staged commit takes the
+\* place of both; a commit made by hand is never taken for abandoned here. Else the own commit is removed again.
 Mend(w) ==
+    LET isNext == Parent(onto[w]) = input[w]
+        mends == ~On("verify-mend") \/ (isNext /\ Standing(onto[w], w) = "abandoned") IN
     /\ At(w, "mend")
-    /\ IF head = Merged(w) THEN Ask(w, "replace") ELSE Go(w, "dead") /\ UNCHANGED request
-    /\ UNCHANGED <<conductor, head, onto, branch, empty, todo, claim>>
+    /\ IF isNext /\ ~PassesFence(w) THEN End(w)
+       ELSE /\ Go(w, IF mends THEN "barrier" ELSE "undo")
+            /\ seen' = [seen EXCEPT ![w] = Merged(w)]
+            /\ claim' = [claim EXCEPT ![w] = IF mends THEN Staged(w) ELSE Nothing]
+            /\ UNCHANGED <<conductor, lake, empty, todo>>
 
-\* The answer is lost; lakeFS may have done it, be doing it, or do it later. First the own staging branch goes, so that the
-\* request cannot begin anew; then one read of the head may settle it. (For a client whose report comes too late anyway
-\* this is no different from a crash.)
+Undo(w) ==
+    /\ At(w, "undo") /\ Go(w, IF On("undo-claim") THEN "list" ELSE "again")
+    /\ branches' = branches \cup {Second(w)}
+    /\ UNCHANGED <<conductor, head, onto, hand, request, empty, todo, seen, claim>>
+
+\* The answer is lost; lakeFS may have done it, be doing it, or do it later. One read of the head may settle it. The own staging
+\* branch is deleted before that or after it: see Vanish. (For a client whose report comes too late anyway this is no different
+\* from a crash.)
 LoseAnswer(w) ==
-    /\ At(w, "wait") /\ (Whole \/ Accepts(w)) /\ Go(w, "rescue")
-    /\ branch' = [branch EXCEPT ![w] = branch[w] /\ ~On("disarm")]
-    /\ UNCHANGED <<conductor, head, onto, request, empty, todo, claim>>
+    /\ At(w, "wait") /\ (Whole \/ Accepts(w)) /\ request[w].op # "undo" /\ "calm" \notin World
+    /\ Go(w, "rescue")
+    /\ UNCHANGED <<conductor, lake, empty, todo, seen, claim>>
 
-\* A merge commit bears no mark of its maker: a child of the input with the staged content may be somebody else's.
-\* A relocation leads to a known commit, and nothing less will do.
+\* What w claims is the commit that the branch shows, if the labels of that commit name this very execution. Without that
+\* condition a commit with the same content on the same input is taken for the own one.
+LooksRight(w) == head # input[w] /\ Parent(head) = input[w]
 Shown(w) ==
-    IF request[w].op = "merge" \/ (request[w].op = "replace" /\ ~On("own-commit"))
-    THEN head # input[w] /\ Parent(head) = input[w]
-    ELSE head = Target(w)
+    CASE request[w].op = "merge" -> LooksRight(w) /\ (On("own-merge") => head = Merged(w))
+      [] request[w].op = "replace" /\ ~On("own-commit") -> LooksRight(w)
+      [] OTHER -> head = Target(w)
 
 Rescue(w) ==
     /\ At(w, "rescue")
-    /\ \/ /\ Shown(w) /\ claim' = [claim EXCEPT ![w] = head]
-          /\ Go(w, IF request[w].op = "replace" THEN "published" ELSE "settled")
-       \/ Go(w, "dead") /\ UNCHANGED claim
-    /\ Forget(w)
-    /\ UNCHANGED <<conductor, head, onto, branch, empty, todo>>
+    /\ IF Shown(w)
+       THEN /\ claim' = [claim EXCEPT ![w] = head] /\ Go(w, "report")
+            /\ request' = [request EXCEPT ![w] = IF Pending(w) THEN @ ELSE NoRequest]
+            /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, seen>>
+       ELSE End(w)
+
+\* The content differs, or the read fails.
+RescueFails(w) == At(w, "rescue") /\ Shown(w) /\ (request[w].op = "merge" \/ Whole) /\ End(w)
 
 \* Cleanup after a used up request changes no right to publish; the branch that stays is the worse case.
 Report(w) ==
-    /\ pc[w] \in {"published", "settled"}
-    /\ IF Accepts(w) THEN Accept(w)
-       ELSE Go(w, "dead") /\ claim' = [claim EXCEPT ![w] = Nothing] /\ UNCHANGED <<conductor, lake, empty, todo>>
+    /\ At(w, "report")
+    /\ IF Accepts(w) THEN Accept(w) ELSE End(w)
 
 (***************************************************************************)
-(* lakeFS                                                                  *)
+(* Restore: Conductor has completed w's task with another commit than the  *)
+(* branch shows. w is not current, so all that publish from now on delete  *)
+(* its third staging branch.                                               *)
 (***************************************************************************)
-NamesBranch(w) == On("byname") /\ (request[w].op = "back" => On("handle"))
+Displaces(c, w) ==
+    LET accepted == Output(task[w]) IN
+    /\ accepted \notin {c, Parent(c)} /\ Parent(accepted) = input[w]
+    /\ c = input[w] \/ (c # Root /\ ~IsByHand(c) /\ task[Author(c)] = task[w] /\ Parent(c) = input[w])
 
-Reply(w, state) ==
-    request' = [request EXCEPT ![w] = IF pc[w] \in {"wait", "rescue"} THEN [@ EXCEPT !.state = state, !.record = Nothing] ELSE NoRequest]
+\* The own branches are gone by now, so after the barrier w's own request, too, has been applied or never will be.
+Restore(w) ==
+    /\ At(w, "failed") /\ Completed(task[w]) /\ Go(w, "restore look")
+    /\ branches' = branches \ {First(w), Second(w)}
+    /\ request' = IF On("restore-barrier") THEN [r \in Requests |-> Restarted(r)] ELSE request
+    /\ UNCHANGED <<conductor, head, onto, hand, empty, todo, seen, claim>>
 
-Hold(w) ==
-    /\ request[w].state = "sent"
-    /\ IF NamesBranch(w) /\ ~branch[w] THEN Reply(w, "refused")
-       ELSE request' = [request EXCEPT ![w] = [@ EXCEPT !.state = "held", !.record = head]]
-    /\ UNCHANGED <<conductor, client, head, onto, branch>>
+RestoreLook(w) ==
+    /\ At(w, "restore look")
+    /\ IF Displaces(head, w)
+       THEN /\ Go(w, "restore list") /\ seen' = [seen EXCEPT ![w] = head]
+            /\ branches' = branches \cup {Third(w)}
+            /\ UNCHANGED <<conductor, head, onto, hand, request, empty, todo, claim>>
+       ELSE EndAs(w, "dead")
 
-Apply(w) ==
-    /\ request[w].state = "held"
-    /\ IF request[w].record # head
-       THEN /\ request' = [request EXCEPT ![w] = [@ EXCEPT !.state = "sent", !.record = Nothing]]
-            /\ UNCHANGED <<head, onto>>
-       ELSE /\ Reply(w, "applied")
-            /\ head' = Target(w)
-            /\ onto' = IF request[w].op = "merge" THEN [onto EXCEPT ![w] = head] ELSE onto
-    /\ UNCHANGED <<conductor, client, branch>>
+RestoreList(w) ==
+    /\ At(w, "restore list") /\ Go(w, "restore check")
+    /\ todo' = [todo EXCEPT ![w] = branches \ {Third(w)}]
+    /\ UNCHANGED <<conductor, lake, empty, seen, claim>>
+
+\* Another execution of the same task may be restoring the same commit.
+RestoresTheSame(b, w) == On("restore-peers") /\ b > 20 /\ task[Owner(b)] = task[w]
+
+RestoreCheck(w) ==
+    /\ At(w, "restore check")
+    /\ IF LiveRivals(w) # {} THEN EndAs(w, "dead")
+       ELSE /\ Go(w, "restore barrier")
+            /\ branches' = branches \ {b \in todo[w] : ~RestoresTheSame(b, w)} /\ todo' = [todo EXCEPT ![w] = {}]
+            /\ UNCHANGED <<conductor, head, onto, hand, request, empty, seen, claim>>
+
+RestoreBarrier(w) ==
+    /\ At(w, "restore barrier") /\ Go(w, "restore still") /\ Interrupt
+    /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, seen, claim>>
+
+\* Nothing follows the reply.
+RestoreStill(w) ==
+    /\ At(w, "restore still")
+    /\ IF head = seen[w]
+       THEN /\ Go(w, "dead") /\ seen' = [seen EXCEPT ![w] = Nothing]
+            /\ request' = [request EXCEPT ![Restoration(w)] = [state |-> "sent", op |-> "restore", record |-> Nothing]]
+            /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, claim>>
+       ELSE EndAs(w, "dead")
+
+(***************************************************************************)
+(* lakeFS, and people                                                      *)
+(***************************************************************************)
+Source(r) == CASE request[r].op = "restore" -> Third(Client(r)) [] request[r].op = "undo" -> Second(r) [] OTHER -> First(r)
+NamesBranch(r) == On("byname") /\ (request[r].op = "back" => On("handle"))
+
+\* Branches that only this request could have used are gone with it.
+Reply(r, state) ==
+    LET w == Client(r)
+        waits == r = w /\ pc[w] \in {"wait", "rescue"} IN
+    /\ request' = [request EXCEPT ![r] = IF waits THEN [@ EXCEPT !.state = state, !.record = Nothing] ELSE NoRequest]
+    /\ branches' = {b \in branches : \/ Whole \/ Owner(b) # w
+                                      \/ IF r = w THEN b > 20 \/ pc[w] \notin {"dead", "failed"} ELSE b < 20}
+
+Hold(r) ==
+    /\ request[r].state = "sent"
+    /\ IF NamesBranch(r) /\ Source(r) \notin branches THEN Reply(r, "refused")
+       ELSE request' = [request EXCEPT ![r] = [@ EXCEPT !.state = "held", !.record = head]] /\ UNCHANGED branches
+    /\ UNCHANGED <<conductor, client, head, onto, hand>>
+
+Apply(r) ==
+    /\ request[r].state = "held"
+    /\ IF request[r].record # head
+       THEN /\ request' = [request EXCEPT ![r] = [@ EXCEPT !.state = "sent", !.record = Nothing]]
+            /\ UNCHANGED <<head, onto, branches>>
+       ELSE /\ Reply(r, "applied")
+            /\ head' = Target(r)
+            /\ onto' = IF request[r].op = "merge" THEN [onto EXCEPT ![r] = head] ELSE onto
+    /\ UNCHANGED <<conductor, client, hand>>
+
+\* "waiting-hands": not while a relocation is under way, which moves the branch wherever it is.
+CommitByHand ==
+    /\ Len(hand) < Hands
+    /\ "waiting-hands" \in World => \A r \in Requests : Pending(r) => request[r].op = "merge"
+    /\ hand' = Append(hand, head) /\ head' = ByHand(Len(hand) + 1)
+    /\ UNCHANGED <<conductor, client, onto, branches, request>>
 
 Next ==
-    \/ Retry \/ Rerun \/ SkipStep
+    \/ CommitByHand
+    \/ \E l \in Lane : StartLane(l) \/ Retry(l) \/ GiveUp(l) \/ Rerun(l) \/ SkipStep(l)
     \/ \E w \in Slot :
-        \/ Stage(w) \/ FindEmpty(w) \/ List(w) \/ Fence(w) \/ Revoke(w) \/ Decide(w) \/ MakeHandle(w) \/ FenceAgain(w)
-        \/ Answer(w) \/ Mend(w) \/ LoseAnswer(w) \/ Rescue(w) \/ Report(w) \/ Crash(w)
-        \/ Hold(w) \/ Apply(w)
+        \/ Stage(w) \/ FindEmpty(w) \/ List(w) \/ StageLate(w) \/ Fence(w) \/ Order(w) \/ Revoke(w) \/ Barrier(w) \/ Vanish(w)
+        \/ Decide(w) \/ MakeHandle(w) \/ Again(w) \/ Still(w) \/ Answer(w) \/ Mend(w) \/ Undo(w)
+        \/ LoseAnswer(w) \/ Rescue(w) \/ RescueFails(w) \/ Report(w) \/ Crash(w) \/ Fail(w)
+        \/ Restore(w) \/ RestoreLook(w) \/ RestoreList(w) \/ RestoreCheck(w) \/ RestoreBarrier(w) \/ RestoreStill(w)
+    \/ \E r \in Requests : Hold(r) \/ Apply(r)
 
 Spec == Init /\ [][Next]_vars
 
 (***************************************************************************)
 (* What has to hold                                                        *)
 (***************************************************************************)
-\* The branch still contains what Conductor accepted last.
-NeverLost == Base \in History(head)
+Accepted == {w \in Slot : out[w] # Nothing}
+\* The report of an execution from before a rerun.
+IsLate(w) == \E v \in Slot : v > w /\ task[v] = task[w]
+\* A publication, or the first commit. An attempt without a change that began with a commit which nothing stands for (made by
+\* hand, or not accepted) has that one for its output, and this does not make the commit a publication.
+IsPublication(c) == c = Root \/ \E w \in Accepted : out[w] = c /\ input[w] # c
 
-\* Accepted outputs form a line: each is its input, or sits directly on it.
-OnItsInput == \A i \in 2..Len(line) :
-    line[i].commit = line[i - 1].commit \/ Parent(line[i].commit) = line[i - 1].commit
+\* The branch still contains everything that Conductor accepted.
+NeverLost == \A w \in Accepted : IsPublication(out[w]) /\ ~IsLate(w) => out[w] \in History(head)
 
-\* Commits of steps that are over, on top of what was accepted: none after a publication. After a
-\* no-op there may be one, directly on it, which is what the next step takes for abandoned and replaces.
-Leftovers == {c \in History(head) \ History(Base) : task[Author(c)].step <= Last.step}
-NeverBuried == IF Last.exact THEN Leftovers = {}
-               ELSE Cardinality(Leftovers) <= 1 /\ \A c \in Leftovers : Parent(c) = Base
+\* The same, without the exception: see IsPublication.
+NeverLostAtAll == \A w \in Accepted : ~IsLate(w) => out[w] \in History(head)
 
-\* Not claimed by the protocol: a fresh attempt always finds a head that it can publish on or replace.
-Mending(w) == pc[w] \in {"wait", "rescue", "mend"} /\ onto[w] # Nothing
-NeverStuck == \/ current = Nobody \/ head = Base \/ Parent(head) = Base
+\* Each accepted output is its input, or directly on it.
+OnItsInput == \A w \in Accepted : out[w] = input[w] \/ Parent(out[w]) = input[w]
+
+\* What a person committed stays on the branch, whatever attempts meet it. (Unlabelled: "refuse"; World: "waiting-hands".)
+HandKept == \A i \in DOMAIN hand : ByHand(i) \in History(head)
+
+\* For one lane. Commits of steps that are over, on top of what was accepted: none after a publication. After an attempt without
+\* a change there may be one, directly on it, which is what the next step takes for abandoned and replaces. (With several lanes
+\* an attempt of another one may publish on top and then be given up.)
+Last == CHOOSE w \in Accepted : \A v \in Accepted : task[v].step <= task[w].step
+Leftovers == {c \in History(head) \ History(out[Last]) : ~IsByHand(c) /\ task[Author(c)].step <= task[Last].step}
+NeverBuried ==
+    Accepted = {} \/ Leftovers = {}
+    \/ (out[Last] = input[Last] /\ Cardinality(Leftovers) = 1 /\ \A c \in Leftovers : Parent(c) = out[Last])
+
+\* After a late report to the one lane the accepted commit is on the branch, or the branch is where the next attempt, which reads
+\* the accepted one, or a restoration may put it back: at the input, at another result of the same task, or at a merge that met
+\* one and that its attempt removes again.
+OtherResult(c, w) == c # Nothing /\ c # Root /\ ~IsByHand(c) /\ task[Author(c)] = task[w] /\ Parent(c) = input[w]
+Restorable == \A w \in Accepted : IsLate(w) /\ out[w] # input[w] =>
+    \/ out[w] \in History(head)
+    \/ head = input[w]
+    \/ OtherResult(head, w)
+    \/ OtherResult(Parent(head), w) /\ \A v \in Accepted : out[v] # head
+
+Quiet ==
+    /\ \A w \in Slot : pc[w] \in {"idle", "dead"} \/ (pc[w] = "failed" /\ ~Completed(task[w]))
+    /\ \A r \in Requests : request[r] = NoRequest
+
+\* After a late report to the one lane's last step, once all clients have ended without a crash, the accepted commit is on the
+\* branch.
+Restored == Quiet => \A w \in Accepted : IsLate(w) => out[w] \in History(head)
+
+\* In a calm world: once all clients have ended, at least one has published.
+OneWins == Quiet /\ (\A l \in Lane : InLane(l) # {}) => Accepted # {}
+
+\* Not claimed by the protocol: a fresh attempt of the one lane always finds a head that it can publish on or replace.
+Mending(w) ==
+    /\ onto[w] # Nothing
+    /\ pc[w] \in {"wait", "rescue", "mend", "undo", "list", "fence", "order", "revoke", "again", "barrier", "still"}
+NeverStuck == \/ current[1] = None
+              \/ LET base == input[current[1]] IN head = base \/ Parent(head) = base
               \/ \E w \in Slot : Mending(w)
 =============================================================================

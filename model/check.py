@@ -19,9 +19,14 @@ from perago.provision.cancel import Cancel
 
 _BROKEN = {
     "NeverLost": "an accepted publication is lost",
+    "NeverLostAtAll": "an accepted output is lost",
     "OnItsInput": "an accepted publication is not directly on its input",
     "NeverBuried": "an accepted publication is buried",
-    "NeverStuck": "no attempt can publish before somebody resets the branch",
+    "HandKept": "a commit made by hand is lost",
+    "Restorable": "an accepted commit cannot be put back any more",
+    "Restored": "an accepted commit was not put back",
+    "OneWins": "all attempts failed",
+    "NeverStuck": "no attempt can publish before the branch is reset",
 }
 _PIPED_WIDTH = 160
 
@@ -91,7 +96,11 @@ def _watched(asked: dict[Future[tlc.Verdict], cases.Case]) -> dict[str, tlc.Verd
         for done in as_completed(asked):
             case = asked[done]
             verdict = verdicts[case.name] = done.result()
-            screen.print(f"{case.name}: {_found(verdict)}, {verdict.states:,} states, {verdict.seconds:.0f} s", highlight=False)
+            screen.print(
+                f"{case.name}: {_found(verdict)}, {verdict.states:,} states, {verdict.seconds:.0f} s",
+                highlight=False,
+                soft_wrap=True,
+            )
             bar.advance(task)
     return verdicts
 
@@ -150,7 +159,9 @@ def _tell(screen: Console, case: cases.Case, verdict: tlc.Verdict) -> None:
     for number, line in enumerate(story.tell(verdict.trace), 1):
         table.add_row(str(number), line.who, line.did, line.target)
     screen.print(table)
-    screen.print("A: the workflow's input. Cn: what execution n staged. Mn: the merge commit of execution n.")
+    screen.print(
+        "A: the branch's first commit. Cn: what execution n staged. Mn: the merge commit of execution n. Hn: made by hand."
+    )
 
 
 if __name__ == "__main__":

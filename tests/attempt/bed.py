@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from greenlet import getcurrent
+
 from perago import events
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
@@ -18,7 +20,7 @@ from perago.lake import client, http
 from perago.model import BranchName, Commit, ExecutionId, Repository
 from perago.protocol import labels, names
 from perago.testing import attempts
-from perago.testing.lake import MemoryLake
+from perago.testing.lake import MemoryLake, Step
 from perago.testing.scene import MAIN, Scene
 
 Files = dict[str, bytes]
@@ -40,6 +42,20 @@ def raising(error: Exception) -> Callable[[], None]:
         raise error
 
     return act
+
+
+class Slow:
+    """A gate that stops the first relocation or merge after it has resolved its source, until it is told to go on."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        self._main = getcurrent()
+        self.is_stopped = False
+
+    def __call__(self, verb: str, step: Step) -> None:
+        if (verb, step) == (self._verb, Step.BETWEEN) and not self.is_stopped:
+            self.is_stopped = True
+            self._main.switch()
 
 
 @dataclass

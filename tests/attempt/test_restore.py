@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.attempt.bed import Bed, once, raising, writing
+from greenlet import greenlet
+from tests.attempt.bed import Bed, Slow, once, raising, writing
 
 from perago import events
 from perago.attempt import effect
@@ -18,6 +19,7 @@ from perago.errors import LakeUnknown, PublishFenceError, TaskStatus
 from perago.model import BranchName, CommitId, WorkspaceRef
 from perago.protocol import names
 from perago.testing.attempts import DictTask, DirectFence
+from perago.testing.lake import MemoryLake
 from perago.testing.scene import ref_of, writes
 
 
@@ -81,7 +83,7 @@ def test_a_second_restoration_finds_nothing_to_do(bed: Bed) -> None:
     assert case.restore()
     tap = bed.tap
     assert not case.restore(tap)
-    assert tap.verbs == ["head"]
+    assert tap.verbs == ["interrupt_updates", "head"]
     assert case.head == case.accepted
 
 
@@ -93,6 +95,9 @@ def test_a_head_that_descends_from_the_accepted_commit_stays(bed: Bed) -> None:
     assert bed.head().parents == (case.accepted,)
     assert not case.restore()
     assert case.head == ref_of(outcome)
+    later = bed.publish({"in/x": b"further on"})
+    assert not case.restore()
+    assert case.head == later.id
 
 
 @pytest.mark.parametrize("kind", ["by hand", "by another task"])
@@ -100,7 +105,8 @@ def test_a_head_that_another_made_stays(bed: Bed, kind: str) -> None:
     case = displaced(bed, DictTask())
     files = {"in/x": b"of another"}
     made = bed.publish(files) if kind == "by hand" else bed.publish_as(bed.start(), files)
-    assert not case.restore()
+    with pytest.raises(PublishFenceError, match="has gone on without it; run `perago doctor`"):
+        case.restore()
     assert case.head == made.id
     assert case.removals() == []
 
@@ -108,7 +114,8 @@ def test_a_head_that_another_made_stays(bed: Bed, kind: str) -> None:
 def test_a_commit_on_top_of_the_one_that_displaced_it_stays(bed: Bed) -> None:
     case = displaced(bed)
     made = bed.publish({"in/x": b"on top"})
-    assert not case.restore()
+    with pytest.raises(PublishFenceError, match="has gone on without it; run `perago doctor`"):
+        case.restore()
     assert case.head == made.id
 
 
@@ -117,7 +124,8 @@ def test_a_commit_that_does_not_stand_on_the_input_is_never_put_back(bed: Bed) -
     side = BranchName("side")
     bed.lake.create_branch(bed.repository, side, case.shown)
     case.accepted = bed.publish({"in/x": b"on top"}, side).id
-    assert not case.restore()
+    with pytest.raises(PublishFenceError, match="has gone on without it; run `perago doctor`"):
+        case.restore()
     assert case.head == case.shown
     bed.lake.delete_branch(bed.repository, side)
 
@@ -193,3 +201,23 @@ def test_a_lost_reply_of_the_relocation_is_settled_by_the_head(bed: Bed) -> None
     tap.after["relocate"] = once(raising(LakeUnknown("no answer")))
     assert not case.restore(tap)
     assert case.head == case.accepted
+
+
+def test_an_own_relocation_that_is_under_way_does_not_land_after_the_look(memory: Bed) -> None:
+    """The reply to the rerun's replacement was lost: it is applied only after its staging branch is gone and its task is over."""
+    assert isinstance(memory.lake, MemoryLake)
+    first = memory.start()
+    accepted = memory.run(first, writes("first"))
+    memory.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
+    second = memory.poll()
+    gate = memory.lake.gate = Slow("relocate")
+    other = greenlet(lambda: memory.run(second, writes("second")))
+    other.switch()
+    assert gate.is_stopped
+    memory.conductor.report(first.attempt, accepted, timeout=1)
+    for name in memory.staging_branches():
+        memory.lake.delete_branch(memory.repository, name)
+    case = Displaced(memory, first, second, ref_of(accepted), ref_of(accepted))
+    assert not case.restore()
+    assert other.switch().status is TaskStatus.FAILED
+    assert case.head == ref_of(accepted)

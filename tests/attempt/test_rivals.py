@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from greenlet import getcurrent, greenlet
-from tests.attempt.bed import Bed, once, raising, writing
+from greenlet import greenlet
+from tests.attempt.bed import Bed, Slow, once, raising, writing
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, LakeUnavailable, TaskStatus
@@ -14,7 +14,6 @@ from perago.protocol import names
 from perago.testing.attempts import DictTask, workspace_input
 from perago.testing.conductor import Step
 from perago.testing.lake import MemoryLake
-from perago.testing.lake import Step as Stage
 from perago.testing.scene import TASK, Tap, ref_of, writes
 
 
@@ -324,20 +323,6 @@ def test_without_the_barrier_nothing_is_relocated(bed: Bed, kind: str) -> None:
     assert outcome.reason == "interrupt: lakeFS cannot be reached"
     assert bed.head() == before
     assert bed.staging_branches() == []
-
-
-class Slow:
-    """A gate that stops the first relocation or merge after it has resolved its source, until it is told to go on."""
-
-    def __init__(self, verb: str) -> None:
-        self._verb = verb
-        self._main = getcurrent()
-        self._is_stopped = False
-
-    def __call__(self, verb: str, step: Stage) -> None:
-        if (verb, step) == (self._verb, Stage.BETWEEN) and not self._is_stopped:
-            self._is_stopped = True
-            self._main.switch()
 
 
 def test_a_request_under_way_is_not_applied_after_its_staging_branch_was_deleted(memory: Bed) -> None:

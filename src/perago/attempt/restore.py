@@ -15,6 +15,9 @@ from perago.errors import LakeNotFound, LakeUnknown, PublishFenceError
 from perago.model import Commit, CommitId
 from perago.protocol import head, labels, names, rivals
 
+_DEPTH = 100
+"""So many commits are looked at for the accepted one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
@@ -27,11 +30,15 @@ class Restoration:
     def restore(self, accepted: CommitId) -> bool:
         """Move the branch to `accepted` if the task's own other result stands in its place; whether it was moved.
 
-        Nothing is done where the head already descends from the accepted commit, or where it is not this task that displaced it.
+        Nothing is done where the head already descends from the accepted commit. Where others have published in its place,
+        `PublishFenceError` says so.
         A live rival is left alone: it starts from the accepted commit and puts it back itself, or it is refused.
         """
+        # A publication of this execution that failed without an answer may still be under way.
+        self.branch.interrupt_updates()
         found = self.branch.read_head()
         if not self._displaces(found, accepted):
+            self._require_below(found, accepted)
             return False
         why = "which stood in the place of the commit that Conductor accepted"
         try:
@@ -77,6 +84,18 @@ class Restoration:
         if seen is not None and head.accepted_ref(seen) == accepted:
             return None
         return "Conductor has another result of the task by now"
+
+    def _require_below(self, found: Commit, accepted: CommitId) -> None:
+        """Fail where the branch has gone on from another commit than the accepted one: nothing can put that one back safely."""
+        for _ in range(_DEPTH):
+            if found.id == accepted:
+                return
+            if found.id == self.branch.ref.ref or found.first_parent is None:
+                raise PublishFenceError(
+                    f"Conductor accepted {accepted}, but branch {self.branch.ref.branch} has gone on without it; "
+                    "run `perago doctor`"
+                )
+            found = self.branch.lake.commit(self.branch.ref.repository, found.first_parent)
 
     def _displaces(self, found: Commit, accepted: CommitId) -> bool:
         """The head is this task's own other commit, or its input, where the accepted commit should be."""

@@ -96,20 +96,24 @@ class TargetBranch:
             self.effects.emit(events.Revoked(str(rival), rival in live))
 
     def require_still(self, judged: CommitId) -> None:
-        """To be called directly before a relocation, which lakeFS does wherever the branch is: it must be where it was judged.
+        """To be called directly before a relocation, which lakeFS does wherever the branch is: it must be where it was judged."""
+        self.interrupt_updates()
+        if self.read_head().id != judged:
+            raise PublishFenceError(
+                f"branch {self.ref.branch} moved while this attempt was about to publish: something else writes to it"
+            )
 
-        A request that lakeFS had begun before its staging branch was deleted, by this attempt or another, could still be applied
-        after the look at the head. So all that are under way are made to start over first.
+    def interrupt_updates(self) -> None:
+        """Make all updates that lakeFS has begun start over.
+
+        A request that was begun before its staging branch was deleted, by this attempt or another, could otherwise still be
+        applied after the next look at the head.
         """
         with self.effects.of(events.Phase.REVOKE, "interrupt updates"):
             try:
                 self.lake.interrupt_updates(self.ref.repository, self.ref.branch)
             except LakeConflict as error:
                 raise self.uncommitted() from error
-        if self.read_head().id != judged:
-            raise PublishFenceError(
-                f"branch {self.ref.branch} moved while this attempt was about to publish: something else writes to it"
-            )
 
     def uncommitted(self) -> PublishFenceError:
         """The refusal for a branch that lakeFS would relocate without a word, with the changes staying on top."""
