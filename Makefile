@@ -52,12 +52,12 @@ docs: $(READY) ## the manual as a static site in site/; warnings and broken link
 	@echo "open site/index.html"
 
 .PHONY: soak
-soak: $(READY) ## workers under random kills and network faults, then the protocol's invariants; MINUTES=10, ARGS='--seed 7'
+soak: $(READY) ## workers under random kills and network faults, then the protocol's invariants; MINUTES=10, ARGS='--seed 7' or ARGS=--contention
 	@PYTHONPATH=. $(BIN)/python bench/soak.py --minutes $(or $(MINUTES),10) $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## every benchmark with its targets, on servers of its own; QUICK=1 takes minutes instead of hours
-	@failed=0; for script in workspace fence worker spark; do \
+	@failed=0; for script in workspace fence contention worker spark; do \
 	  PYTHONPATH=. $(BIN)/python bench/$$script.py $(if $(QUICK),--quick) || failed=1; \
 	done; exit $$failed
 

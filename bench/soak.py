@@ -1,12 +1,17 @@
 """Workflows under random kills and network faults for as long as asked; at the end the protocol's invariants are checked.
 
     PYTHONPATH=. .venv/bin/python bench/soak.py [--minutes N | --quick] [--seed N] [--stack FILE] [--json FILE]
+    PYTHONPATH=. .venv/bin/python bench/soak.py --contention [--without-rule RULE] [--html FILE] [...]
 
 Several chains of workspace tasks, each in a repository of its own and each step on the result of the one before, are run by two
 workers behind fault-injecting proxies. Meanwhile executors and supervisors are killed, requests are cut, delayed, answered with
 503, or acted upon with the reply lost. Afterwards: every accepted step is on the branch, in order, directly on its input, once;
 nothing else is; no staging branch, workspace or process is left. Exit code 1 otherwise. The seed repeats the faults, not their
 timing. Run from the project's root, which has to be on the Python path: `make soak` does that.
+
+With --contention several workflows at a time compete for one branch instead, most of them with inputs that can only be refused.
+The history of the branch goes through an independent checker, Porcupine: it has to be linearizable as an append-only list, of
+which each accepted step is an operation. With --without-rule it must not be: exit code 1 if it is.
 """
 
 import argparse
@@ -18,12 +23,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
+from bench._contention import Contention
+from bench._switches import RULES
 from tests.conductor.arrange import Real
 from tests.faults.proxy import Fault, FaultProxy, answer, cut, delay, drop_reply
 from tests.worker.rig import GROW, Rig, Worker, eventually
@@ -43,6 +50,37 @@ FAULTS: dict[str, Fault] = {
 }
 RESPONSE_SECONDS = "4"
 PATIENCE = 180.0
+SHOWN = 10
+
+
+class Line(Protocol):
+    """Workflow after workflow."""
+
+    def begin(self) -> int:
+        """Start the next one, or two; how many."""
+        ...
+
+    def poke(self) -> bool:
+        """Ask Conductor to look at timeouts now; whether everything that was begun has ended."""
+        ...
+
+
+class Load(Protocol):
+    """What the workers are given to do."""
+
+    module: ClassVar[str]
+    jobs: ClassVar[int]
+    troubles: ClassVar[Mapping[str, int]]
+
+    @property
+    def lines(self) -> Sequence[Line]: ...
+
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+
+    def wrong(self) -> list[str]: ...
+
+    def figures(self) -> dict[str, Any]: ...
 
 
 @dataclass
@@ -57,16 +95,16 @@ class Chain:
     completed: int = 0
     attempts: int = 0
 
-    def begin(self) -> None:
+    def begin(self) -> int:
         given: Any = self.rig.workspace(self.rig.head().id)
         steps: list[dict[str, Any]] = []
         for number in range(STEPS):
             steps.append(self.rig.step(GROW, f"s{number}", {"line": str(self.line + number)}, given))
             given = f"${{s{number}.output.workspace}}"
         self.workflow = self.rig.real.start_workflow(steps)
+        return 1
 
     def poke(self) -> bool:
-        """Ask Conductor to look at timeouts now; whether the workflow is over."""
         if self.workflow is None:
             return True
         self.rig.real.call("PUT", f"/workflow/decide/{self.workflow}")
@@ -98,10 +136,33 @@ class Chain:
         return found
 
 
+@dataclass(frozen=True)
+class Chains:
+    """Each step on the result of the one before; nothing competes with it."""
+
+    lines: Sequence[Chain]
+    module: ClassVar[str] = GROW
+    jobs: ClassVar[int] = 2
+    troubles: ClassVar[Mapping[str, int]] = {"executor": 3, "supervisor": 1, "fault": 12}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"E2E_RETRIES": "10"}
+
+    def wrong(self) -> list[str]:
+        return [text for chain in self.lines for text in chain.wrong()]
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "steps accepted": sum(chain.completed for chain in self.lines),
+            "attempts": sum(chain.attempts for chain in self.lines),
+        }
+
+
 @dataclass
 class Soak:
     rig: Rig
-    chains: list[Chain]
+    load: Load
     conductor: FaultProxy
     lakefs: FaultProxy
     dice: random.Random
@@ -110,17 +171,17 @@ class Soak:
 
     def start_worker(self) -> Worker:
         return self.rig.start(
-            GROW,
-            jobs=2,
+            self.load.module,
+            jobs=self.load.jobs,
             CONDUCTOR_SERVER_URL=self.conductor.url,
             LAKECTL_SERVER_ENDPOINT_URL=self.lakefs.url,
             E2E_RESPONSE=RESPONSE_SECONDS,
-            E2E_RETRIES="10",
+            **self.load.settings,
         )
 
     def trouble(self) -> None:
         """One random misfortune."""
-        kind = self.dice.choices(["executor", "supervisor", "fault"], [3, 1, 12])[0]
+        kind = self.dice.choices(list(self.load.troubles), list(self.load.troubles.values()))[0]
         if kind == "fault":
             name, proxy = self.dice.choice(list(FAULTS)), self.dice.choice([self.conductor, self.lakefs])
             proxy.on(".*", FAULTS[name])
@@ -143,10 +204,9 @@ class Soak:
         self.workers = [self.start_worker() for _ in range(WORKERS)]
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for chain in self.chains:
-                if chain.poke():
-                    chain.begin()
-                    self.done["workflows"] += 1
+            for line in self.load.lines:
+                if line.poke():
+                    self.done["workflows"] += line.begin()
             self.trouble()
             time.sleep(self.dice.uniform(0.05, 0.6))
 
@@ -154,28 +214,34 @@ class Soak:
         """No more trouble: everything that was begun comes to its end."""
         self.conductor.heal()
         self.lakefs.heal()
-        for chain in self.chains:
-            eventually(chain.poke, within=PATIENCE, what="the end of a workflow")
+        for line in self.load.lines:
+            eventually(line.poke, within=PATIENCE, what="the end of a workflow")
         for worker in self.workers:
             worker.stop(within=60)
 
     def wrong(self) -> list[str]:
-        found = [text for chain in self.chains for text in chain.wrong()]
+        found = self.load.wrong()
         found += [f"process left: {pid}" for worker in self.rig.workers for pid in worker.survivors()]
         return found + [f"workspace left: {name}" for name in self.rig.left_workspaces()]
 
 
 @contextmanager
-def arranged(stack: Endpoints, folder: Path, seed: int) -> Generator[Soak]:
+def arranged(stack: Endpoints, folder: Path, options: argparse.Namespace) -> Generator[Soak]:
+    dice = random.Random(options.seed)
     with ExitStack() as things:
         rig = things.enter_context(_closing(Rig(stack, folder, Real(stack.conductor_url))))
         conductor = things.enter_context(FaultProxy(stack.conductor_url))
         lakefs = things.enter_context(FaultProxy(stack.lakefs_url))
-        chains: list[Chain] = []
-        for number in range(CHAINS):
-            own = things.enter_context(_closing(Rig(stack, folder / f"chain-{number}", Real(stack.conductor_url), rig.prefix)))
-            chains.append(Chain(own, own.seed()))
-        yield Soak(rig, chains, conductor, lakefs, random.Random(seed))
+        if options.contention:
+            load: Load = Contention(rig, rig.seed(), dice, options.without_rule, options.html)
+        else:
+            load = Chains([_chain(things, stack, rig, folder / f"chain-{number}") for number in range(CHAINS)])
+        yield Soak(rig, load, conductor, lakefs, dice)
+
+
+def _chain(things: ExitStack, stack: Endpoints, rig: Rig, folder: Path) -> Chain:
+    own = things.enter_context(_closing(Rig(stack, folder, Real(stack.conductor_url), rig.prefix)))
+    return Chain(own, own.seed())
 
 
 @contextmanager
@@ -186,44 +252,52 @@ def _closing(rig: Rig) -> Generator[Rig]:
         rig.close()
 
 
-def measure(stack: Endpoints, minutes: float, seed: int) -> tuple[dict[str, Any], list[str]]:
-    with tempfile.TemporaryDirectory(prefix="perago-soak-") as name, arranged(stack, Path(name), seed) as soak:
-        soak.run(minutes * 60)
+def measure(stack: Endpoints, options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    with tempfile.TemporaryDirectory(prefix="perago-soak-") as name, arranged(stack, Path(name), options) as soak:
+        soak.run(options.minutes * 60)
         soak.settle()
         wrong = soak.wrong()
-        steps = sum(chain.completed for chain in soak.chains)
-        attempts = sum(chain.attempts for chain in soak.chains)
-        figures = {
-            "seed": seed,
-            "minutes": minutes,
-            "steps accepted": steps,
-            "attempts": attempts,
-            **dict(sorted(soak.done.items())),
-        }
+        figures = {"seed": options.seed, "minutes": options.minutes, **soak.load.figures(), **dict(sorted(soak.done.items()))}
         return figures, wrong
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--quick", action="store_const", dest="minutes", const=0.75, help="less than a minute of trouble")
+    parser.add_argument("--contention", action="store_true", help="several workflows at a time on one branch")
+    parser.add_argument("--without-rule", choices=RULES, default="", help="workers do not follow this rule")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="a drawing of the branch's history")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
     options = parser.parse_args()
+    if not options.contention and (options.without_rule or options.html):
+        parser.error("--without-rule and --html belong to --contention")
+    return options
+
+
+def main() -> int:
+    options = arguments()
     print(f"seed {options.seed}", flush=True)
     if options.stack is not None:
-        figures, wrong = measure(Endpoints.from_json(options.stack.read_text()), options.minutes, options.seed)
+        figures, wrong = measure(Endpoints.from_json(options.stack.read_text()), options)
     else:
         with Stack() as stack:
-            figures, wrong = measure(stack.endpoints, options.minutes, options.seed)
+            figures, wrong = measure(stack.endpoints, options)
     for name, value in figures.items():
-        print(f"{name:16} {value}")
-    for text in wrong:
+        print(f"{name:16} {value}" if not isinstance(value, dict) else f"{name}:")
+        for part, count in list(value.items())[:SHOWN] if isinstance(value, dict) else ():
+            print(f"    {part:30} {count}")
+    for text in wrong[-SHOWN:]:
         print(f"WRONG {text}")
     print("all invariants hold" if not wrong else f"{len(wrong)} violations")
     if options.json is not None:
-        options.json.write_text(json.dumps({**figures, "wrong": wrong}, indent=2))
+        options.json.write_text(json.dumps({**figures, "wrong": wrong}, indent=2) + "\n")
+    if options.without_rule:
+        is_found = figures["verdict"]["verdict"] == "illegal"
+        print(f"target: not linearizable without the rule {options.without_rule}: {'reached' if is_found else 'MISSED'}")
+        return 0 if is_found else 1
     return 1 if wrong else 0
 
 

@@ -219,3 +219,9 @@ def test_every_refusal_about_a_task_names_step_and_workflow(standing: Standing) 
     said = reason(Place.ON_INPUT, standing)
     assert "before" in said
     assert "w-by" in said
+
+
+@pytest.mark.parametrize("unlabelled", UnlabelledHead)
+def test_the_commit_of_perago_protect_stays_with_either_setting(unlabelled: UnlabelledHead) -> None:
+    protected = reason(Place.ON_INPUT, Unlabelled("protect main", "a person", protects=True), unlabelled=unlabelled)
+    assert protected == "the target branch is at head, made by `perago protect`; start a new workflow from it"

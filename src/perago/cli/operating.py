@@ -108,7 +108,7 @@ def protect(repository: str, branch: str, *, is_removal: bool) -> None:
                 out.print(Text(f"  {line}", style="dim"))
         made = protection.apply(both, name, target, change)
         out.print(Text(f"branch {target} is at {made.id}", style="green"))
-        console.warning("that commit has no task labels: let running workflows finish, or start new ones from the new head")
+        console.warning("workflows that started before that commit are refused: start new ones from the new head")
 
 
 # connections and names

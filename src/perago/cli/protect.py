@@ -18,8 +18,8 @@ def protect(repository: RepositoryName, branch: Branch, remove: Remove = False) 
 
     Merges are covered at once, the others within seconds: lakeFS keeps the action files of a branch in a cache.
 
-    The hooks are a file under _lakefs_actions/ on the branch, committed through a staging branch. That commit has no task labels:
-    let running workflows finish first, or start new ones from the new head.
+    The hooks are a file under _lakefs_actions/ on the branch, committed through a staging branch. No attempt removes
+    that commit: let running workflows finish first, or start new ones from the new head.
 
     Not covered: relocations (hard reset), for which lakeFS has no hook; uploads that are not committed; merges whose source does
     not hold the file, because lakeFS reads it from the source. Tasks can neither read nor change _lakefs_actions/.

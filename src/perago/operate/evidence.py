@@ -107,7 +107,7 @@ def of(servers: Servers, commit: Commit) -> Evidence:
     """As an attempt of the same workflow would judge it, had it no task of its own."""
     by = labels.read(commit.metadata)
     if by is None:
-        return Evidence(commit, None, None, head.Unlabelled(commit.message, commit.committer))
+        return Evidence(commit, None, None, head.Unlabelled(commit.message, commit.committer, labels.PROTECT in commit.metadata))
     run = servers.workflows.get(by.workflow_id) or {}
     seen = _task(servers, by.task_id)
     status = str(run.get("status", ""))

@@ -13,7 +13,6 @@ from perago.operate.servers import Servers
 from perago.protocol import labels
 from perago.workspace import names
 
-_MARK = "perago.protect"
 _SHOWN = 16
 """So many characters of a commit id: clients cut long messages of hooks."""
 
@@ -100,7 +99,7 @@ def apply(servers: Servers, repository: Repository, branch: BranchName, wanted: 
     lake = servers.lake
     base = lake.head(repository, branch)
     operation = moving.begin(servers, "protect", WorkspaceRef(repository, branch, base.id))
-    metadata = {_MARK: "remove" if wanted.is_removal else "install", labels.EXPECTED_HEAD: base.id}
+    metadata = {labels.PROTECT: "remove" if wanted.is_removal else "install", labels.EXPECTED_HEAD: base.id}
     message = f"perago protect: {'remove' if wanted.is_removal else 'install'} the hooks of branch {branch}"
     with operation.staging.branch() as handle:
         if wanted.is_removal:

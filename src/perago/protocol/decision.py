@@ -91,8 +91,8 @@ def _on_input(attempt: Attempt, input_ref: CommitId, target: head.Head, unlabell
             return f"the publication of {_step(by)}, which Conductor did not accept: {why}"
         case head.CompletedOtherwise(by, accepted) if accepted in {None, input_ref}:
             return _not_accepted(by, accepted)
-        case head.Unlabelled(message, committer):
-            return _unlabelled(target.commit, message, committer, unlabelled)
+        case head.Unlabelled() as standing:
+            return _unlabelled(target.commit, standing, unlabelled)
         case None:
             raise AssertionError("a head on the input is judged before it is decided about")
         case standing:
@@ -115,8 +115,10 @@ def _elsewhere(input_ref: CommitId, target: head.Head) -> Refuse:
     )
 
 
-def _unlabelled(commit: CommitId, message: str, committer: str, unlabelled: UnlabelledHead) -> str | Refuse:
-    what = f"a commit that Perago did not make ({_short(message)!r} by {_short(committer) or 'unknown'})"
+def _unlabelled(commit: CommitId, standing: head.Unlabelled, unlabelled: UnlabelledHead) -> str | Refuse:
+    if standing.protects:
+        return Refuse(f"the target branch is at {commit}, made by `perago protect`; start a new workflow from it")
+    what = f"a commit that Perago did not make ({_short(standing.message)!r} by {_short(standing.committer) or 'unknown'})"
     if unlabelled is UnlabelledHead.REPLACE:
         return what
     return Refuse(

@@ -27,10 +27,12 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
-    """Not made by Perago."""
+    """Not made by a task of Perago."""
 
     message: str
     committer: str
+    protects: bool = False
+    """Made by `perago protect`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) 
     """
     by = labels.read(commit.metadata)
     if by is None:
-        return Unlabelled(commit.message, commit.committer)
+        return Unlabelled(commit.message, commit.committer, labels.PROTECT in commit.metadata)
     if seen is None:
         return _unknown(by, own, own_run)
     if seen.status == fence.COMPLETED:

@@ -15,6 +15,8 @@ _TASK = "perago.task"
 _TASK_ID = "perago.task_id"
 _ATTEMPT = "perago.attempt"
 _EXECUTION = "perago.execution"
+PROTECT = "perago.protect"
+"""On commits of `perago protect`, which no task made and no attempt may remove."""
 EXPECTED_HEAD = "perago.expected_head"
 """The input commit. The hook of `perago protect` compares it with the head that a merge meets."""
 

@@ -1,0 +1,410 @@
+"""Rounds of workflows that compete for one branch on a real lakeFS and a real Conductor, with pauses before their requests.
+
+The attempts run in threads of this process, through the real clients and the code that an executor runs; only the workspace is a
+dictionary. Each round has a branch of its own. What each attempt asked of either server is kept in order, for a round that ends
+wrongly.
+"""
+
+import itertools
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.conductor.arrange import Real, nonce
+
+from perago.attempt import spine
+from perago.attempt.patience import LONGEST, Patience
+from perago.conductor.port import AttemptFence, Polled
+from perago.errors import TaskStatus
+from perago.lake.port import BranchHead, Lake
+from perago.model import (
+    Attempt,
+    BranchName,
+    Commit,
+    CommitId,
+    Outcome,
+    Repository,
+    Snapshot,
+    TaskId,
+    TaskType,
+    WorkflowId,
+    WorkspaceRef,
+)
+from perago.protocol import names
+from perago.testing import attempts
+
+PATIENCE = 60.0
+POKE_SECONDS = 3.0
+"""Without a task for so long, Conductor is asked to look at the workflows again: now and then one is missing from its queue."""
+POLL_SECONDS = 0.05
+HORIZON = 50
+"""An attempt that Conductor gives up is given up before one of so many requests; most make fewer."""
+PUBLISH_SHARE = 0.7
+MOVES_BRANCH = frozenset({"merge", "relocate"})
+_UNFINISHED = frozenset({"RUNNING", "PAUSED"})
+
+
+@dataclass(frozen=True)
+class Step:
+    line: str
+    only_look: bool = False
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Before a request, with a probability of `share`: up to `seconds`.
+
+    Before one that moves the branch, with a probability of `PUBLISH_SHARE`: up to `publish_seconds`. There a pause can do harm.
+    """
+
+    share: float
+    seconds: float
+    publish_seconds: float
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    workflows: Callable[[random.Random], Sequence[Sequence[Step]]]
+    pauses: Pauses
+    is_abandoned: Callable[[random.Random], bool]
+    """Whether the branch shows a publication that Conductor did not accept when the workflows start."""
+    gives_up: bool = False
+    """Whether Conductor gives up one attempt of a workflow now and then while it goes on."""
+
+
+class Stalled(Exception):
+    """Conductor does not go on with the round's workflows."""
+
+
+@dataclass
+class Round:
+    """How one ended. `lost` are accepted commits that are not in the branch's history."""
+
+    scenario: str
+    number: int
+    ended: dict[str, str] = field(default_factory=dict[str, str])
+    accepted: int = 0
+    lost: list[str] = field(default_factory=list[str])
+    attempts: int = 0
+    reasons: list[str] = field(default_factory=list[str])
+    story: list[str] = field(default_factory=list[str])
+
+    @property
+    def has_winner(self) -> bool:
+        return "COMPLETED" in self.ended.values()
+
+
+# rules, switched off
+
+
+class ListsEarly:
+    """Rule 2 switched off: an attempt lists rivals when it begins, before it has a staging branch of its own."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._listed: dict[str, list[BranchHead]] = {}
+
+    def branch(self, repository: Repository, branch: BranchName) -> CommitId:
+        """The first request of an attempt."""
+        for prefix in (names.target_prefix(branch), names.PREFIX):
+            self._listed[prefix] = list(self._lake.branches(repository, prefix))
+        return self._lake.branch(repository, branch)
+
+    def branches(self, _repository: Repository, prefix: str, *, page: int = 0) -> Sequence[BranchHead]:
+        del page
+        return self._listed[prefix]
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._lake, verb)
+
+
+@dataclass(frozen=True)
+class VerifiesNothing:
+    """Rule 1 switched off: the task that made the head counts as one that Conductor did not accept."""
+
+    fence: AttemptFence
+
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        return self.fence.snapshot(attempt)
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        """Rivals are asked about with their workflow, the head's task without."""
+        found = self.fence.look_up(task_id, workflow_id)
+        return found if workflow_id is not None else replace(found, status="TIMED_OUT")
+
+    def lease_seconds_left(self) -> float:
+        return self.fence.lease_seconds_left()
+
+
+def _same(found: Any) -> Any:
+    return found
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How an attempt sees the two servers."""
+
+    name: str
+    lake: Callable[[Lake], Any] = _same
+    fence: Callable[[AttemptFence], AttemptFence] = _same
+
+
+ALL_RULES = Rules("all rules")
+WITHOUT_RULE_1 = Rules("without rule 1", fence=VerifiesNothing)
+WITHOUT_RULE_2 = Rules("without rule 2", lake=ListsEarly)
+
+
+# one attempt
+
+
+class Paused:
+    """A server that an attempt reaches with pauses, and the story of what was asked of it."""
+
+    def __init__(self, server: Any, before: Callable[[str], None], tell: Callable[[str], None]) -> None:
+        self._server, self._before, self._tell = server, before, tell
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        called = getattr(self._server, verb)
+        if verb == "lease_seconds_left":
+            return called
+
+        def call(*args: Any, **named: Any) -> Any:
+            self._before(verb)
+            self._tell(f"{verb} {_named(args)} ...")
+            try:
+                answer = called(*args, **named)
+                if verb in {"branches", "uncommitted"}:
+                    # Listings are read lazily; who asks for a page of a few names wants only those.
+                    answer = list(itertools.islice(answer, named.get("page")))
+            except BaseException as error:
+                self._tell(f"{verb}: {type(error).__name__} {error}")
+                raise
+            self._tell(f"{verb}: {_shown(answer)}")
+            return answer
+
+        return call
+
+
+def _named(args: Sequence[Any]) -> str:
+    return " ".join(str(one)[-40:] for one in args[1:3] if isinstance(one, str))
+
+
+def _shown(answer: Any) -> str:
+    if isinstance(answer, Commit):
+        return f"{answer.id[:12]} on {[parent[:12] for parent in answer.parents]}"
+    if isinstance(answer, Snapshot):
+        return f"task {answer.task_id[:8]} {answer.status}, workflow {answer.workflow_status or 'not read'}"
+    return str(answer)[:200]
+
+
+@dataclass
+class Driver:
+    """One round's branch and its workflows, until the last one has ended."""
+
+    lake: Lake
+    real: Real
+    repository: Repository
+    base: CommitId
+    task_type: TaskType
+    rules: Rules
+    scenario: Scenario
+    dice: random.Random
+    round: Round
+    branch: BranchName = field(init=False)
+    began: float = field(default_factory=time.monotonic)
+    polled_at: float = field(default_factory=time.monotonic)
+    given_up: set[WorkflowId] = field(default_factory=set[WorkflowId])
+    workflows: list[WorkflowId] = field(default_factory=list[WorkflowId])
+    threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
+    errors: list[BaseException] = field(default_factory=list[BaseException])
+
+    def __post_init__(self) -> None:
+        self.branch = BranchName(f"round-{secrets.token_hex(6)}")
+
+    # the round
+
+    def play(self) -> Round:
+        self.lake.create_branch(self.repository, self.branch, self.base)
+        if self.scenario.is_abandoned(self.dice):
+            self._abandon()
+        workflows = [self._start(steps) for steps in self.scenario.workflows(self.dice)]
+        first = [self._take() for _ in workflows]
+        for polled in first:
+            self._begin(polled)
+        deadline = time.monotonic() + PATIENCE
+        while self._unfinished(workflows):
+            if time.monotonic() > deadline:
+                raise Stalled("workflows do not end")
+            polled = self._poll()
+            if polled is not None:
+                self._begin(polled)
+        for thread in self.threads:
+            thread.join(PATIENCE)
+        if self.errors:
+            raise self.errors[0]
+        self._judge(workflows)
+        self.lake.delete_branch(self.repository, self.branch)
+        return self.round
+
+    def _unfinished(self, workflows: Sequence[WorkflowId]) -> list[str]:
+        statuses = {workflow: self.real.workflow_status(workflow) for workflow in workflows}
+        self.round.ended = {workflow[:8]: status for workflow, status in statuses.items()}
+        return [status for status in statuses.values() if status in _UNFINISHED]
+
+    def _start(self, steps: Sequence[Step]) -> WorkflowId:
+        given: Any = _workspace(WorkspaceRef(self.repository, self.branch, self.base))
+        tasks: list[dict[str, Any]] = []
+        for number, step in enumerate(steps):
+            inputs = {"workspace": given, "params": {"line": step.line, "only_look": step.only_look}}
+            tasks.append({"name": self.task_type, "taskReferenceName": f"s{number}", "type": "SIMPLE", "inputParameters": inputs})
+            given = f"${{s{number}.output.workspace}}"
+        self.workflows.append(self.real.start_workflow(tasks))
+        return self.workflows[-1]
+
+    def _take(self) -> Polled:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            polled = self._poll()
+            if polled is not None:
+                return polled
+        raise Stalled("Conductor hands out no task")
+
+    def _poll(self) -> Polled | None:
+        """A task of this round."""
+        polled = self.real.client.poll(self.task_type, nonce(), wait_seconds=POLL_SECONDS)
+        if polled is not None and polled.attempt.workflow_id in self.workflows:
+            self.polled_at = time.monotonic()
+            return polled
+        if time.monotonic() - self.polled_at > POKE_SECONDS:
+            self.polled_at = time.monotonic()
+            for workflow in self.workflows:
+                self.real.call("PUT", f"/workflow/decide/{workflow}")
+        return None
+
+    def give_up(self) -> None:
+        """After `Stalled`: nothing of this round may reach the next."""
+        for workflow in self.workflows:
+            if self.real.workflow_status(workflow) in _UNFINISHED:
+                self.real.terminate(workflow)
+        for thread in self.threads:
+            thread.join(PATIENCE)
+        self.lake.delete_branch(self.repository, self.branch)
+
+    def _abandon(self) -> None:
+        """A workflow whose only attempt publishes and is then reported as failed for good."""
+        self._start([Step("abandoned")])
+        polled = self._take()
+        outcome = self._run(polled, self.lake, attempts.DirectFence(self.real.client))
+        if outcome.status is not TaskStatus.COMPLETED:
+            raise AssertionError(outcome.reason)
+        failed = Outcome(TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason="reported as failed although it has published")
+        self.real.client.report(polled.attempt, failed, timeout=20)
+
+    # attempts
+
+    def _begin(self, polled: Polled) -> None:
+        self.round.attempts += 1
+        pace = Pace(self, polled, random.Random(self.dice.random()))
+        thread = threading.Thread(target=self._attempt, args=(polled, pace))
+        self.threads.append(thread)
+        thread.start()
+
+    def _attempt(self, polled: Polled, pace: "Pace") -> None:
+        try:
+            lake = Paused(self.rules.lake(self.lake), pace.before, pace.tell)
+            fence = Paused(self.rules.fence(attempts.DirectFence(self.real.client)), pace.before, pace.tell)
+            outcome = self._run(polled, lake, fence)
+            pace.before("report")
+            self.real.client.report(polled.attempt, outcome, timeout=20)
+            pace.tell(f"reported {outcome.status.value} {outcome.reason or outcome.output}")
+        except BaseException as error:  # noqa: BLE001  the round raises it
+            self.errors.append(error)
+
+    def _run(self, polled: Polled, lake: Any, fence: Any) -> Outcome:
+        params: Any = polled.input["params"]
+
+        def body(files: attempts.Files) -> None:
+            if not params["only_look"]:
+                files[params["line"]] = secrets.token_bytes(8)
+
+        execution = spine.Execution(
+            polled.attempt,
+            names.execution_id(time.time(), secrets.token_bytes(8)),
+            attempts.DictTask(body),
+            lake,
+            fence,
+            lambda ref: attempts.DictWorkspace(lake, ref),
+            patience=Patience(LONGEST),
+        )
+        return spine.run(execution, polled.input)
+
+    # the end
+
+    def _judge(self, workflows: Sequence[WorkflowId]) -> None:
+        shown = self._history()
+        for workflow in workflows:
+            for task in self.real.call("GET", f"/workflow/{workflow}?includeTasks=true")["tasks"]:
+                if task["status"] != "COMPLETED":
+                    self.round.reasons.append(f"{task['status']}: {task.get('reasonForIncompletion') or 'no reason'}")
+                    continue
+                ref = str(task["outputData"]["workspace"]["ref"])
+                self.round.accepted += 1
+                if ref not in shown:
+                    self.round.lost.append(f"{ref[:12]} of workflow {workflow[:8]} {task['referenceTaskName']}")
+        self.round.story.append(f"in the end: {' <- '.join(commit[:12] for commit in shown)}")
+
+    def _history(self) -> list[str]:
+        commit = self.lake.head(self.repository, self.branch)
+        found = [str(commit.id)]
+        while commit.id != self.base and commit.first_parent is not None:
+            commit = self.lake.commit(self.repository, commit.first_parent)
+            found.append(commit.id)
+        return found
+
+
+@dataclass
+class Pace:
+    """The pauses of one attempt, and the moment at which Conductor gives it up, if it does."""
+
+    driver: Driver
+    polled: Polled
+    dice: random.Random
+    requests: int = 0
+    given_up_at: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.given_up_at = self.dice.randrange(1, HORIZON) if self.driver.scenario.gives_up else 0
+
+    def before(self, verb: str) -> None:
+        self.requests += 1
+        pauses = self.driver.scenario.pauses
+        workflow = self.polled.attempt.workflow_id
+        if self.requests == self.given_up_at and workflow not in self.driver.given_up:
+            self.driver.given_up.add(workflow)
+            self._give_up()
+            time.sleep(self.dice.uniform(0, pauses.publish_seconds))
+        elif verb in MOVES_BRANCH and self.dice.random() < PUBLISH_SHARE:
+            time.sleep(self.dice.uniform(0, pauses.publish_seconds))
+        elif self.dice.random() < pauses.share:
+            time.sleep(self.dice.uniform(0, pauses.seconds))
+
+    def _give_up(self) -> None:
+        """As a timeout does: the task is over for Conductor, which schedules its retry, and the attempt is not told."""
+        outcome = Outcome(TaskStatus.FAILED, reason="given up")
+        self.driver.real.client.report(self.polled.attempt, outcome, timeout=20)
+        self.tell("given up by Conductor")
+
+    def tell(self, text: str) -> None:
+        attempt = self.polled.attempt
+        at = time.monotonic() - self.driver.began
+        who = f"{attempt.workflow_id[:8]} {attempt.reference_name} try {attempt.retry_count}"
+        self.driver.round.story.append(f"{at:8.4f} {who} {text}")
+
+
+def _workspace(target: WorkspaceRef) -> dict[str, str]:
+    return {"repository": target.repository, "branch": target.branch, "ref_type": "commit", "ref": target.ref}
