@@ -12,8 +12,16 @@ from perago.testing.lake import Step
 
 UPDATES = frozenset({"merge", "relocate"})
 """Two steps on the server, so they are requests of their own from the start."""
-WRITES = UPDATES | {"create_branch", "delete_branch", "commit_branch", "write", "delete_objects", "report"}
-CONDUCTOR = frozenset({"snapshot", "task", "report"})
+WRITES = UPDATES | {
+    "create_branch",
+    "delete_branch",
+    "commit_branch",
+    "interrupt_updates",
+    "write",
+    "delete_objects",
+    "report",
+}
+CONDUCTOR = frozenset({"snapshot", "workflow", "task", "report"})
 
 
 class How(StrEnum):
@@ -69,6 +77,8 @@ class Actor:
         self.waits_for: Request | None = None
         self.is_crashed = False
         self.faults: set[str] = set()
+        self.last_head: str | None = None
+        """What the last read of the target's head showed."""
         self.process = greenlet(lambda: work(self), hub.main)
         self._sent: dict[str, int] = {}
         self._effect: Callable[[], Any] | None = None
@@ -130,6 +140,12 @@ class Hub:
         if step is Step.BETWEEN:
             self.main.switch()
 
+    def between_reads(self) -> None:
+        """Conductor's: who asks about a task and its workflow stops between the two reads."""
+        asking = next((actor for actor in self.actors.values() if actor.process is getcurrent()), None)
+        if asking is not None:
+            asking.call("workflow", _nothing)
+
     def add(self, request: Request) -> Request:
         self.requests[request.name] = request
         self.order.append(request.name)
@@ -148,6 +164,10 @@ class Hub:
 
     def verb_of(self, name: str) -> str:
         return (self.requests.get(name) or self.actors[name]).verb
+
+    def has_update_of(self, name: str) -> bool:
+        """Sent before what the actor reads now, and not to be changed by it."""
+        return any(request.sender.name == name and request.verb in UPDATES for request in self.requests.values())
 
     def _hows(self, name: str) -> tuple[How, ...]:
         return (How.GO,) if name in self.requests else self.actors[name].hows()
@@ -207,6 +227,10 @@ class Hub:
         """Let every request that is still under way come to its end."""
         while self.requests:
             self._serve(next(iter(self.requests.values())))
+
+
+def _nothing() -> None:
+    """The read itself is what the stop is in front of."""
 
 
 def _down(verb: str) -> Exception:

@@ -5,22 +5,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tests.simulation import setting as settings
 from tests.simulation.actors import How
 from tests.simulation.oracle import Broken
-from tests.simulation.world import ABANDON, CONDUCTOR, GIVE_UP, HAND_OUT, Move, World
+from tests.simulation.setting import Setting
+from tests.simulation.world import ABANDON, BY_HAND, CONDUCTOR, FROM_HEAD, GIVE_UP, HAND_OUT, START, Move, World
 
-Worlds = Callable[[int], World]
-"""A world whose workflows have so many steps."""
-LONGEST = 600
+Worlds = Callable[[Setting], World]
+LONGEST = 1000
 """Moves in a schedule; none comes near."""
 PLAIN, HOT = 1, 6
-_HOT = frozenset({"create_branch", "branches", "head", "merge", "relocate", "report"})
+_HOT = frozenset({"create_branch", "branches", "interrupt_updates", "head", "merge", "relocate", "report"})
 """Where being overtaken matters most."""
 
 
 class Chooser(Protocol):
     @property
-    def steps(self) -> int: ...
+    def setting(self) -> Setting: ...
 
     def choose(self, world: World) -> Move | None:
         """What happens next; None ends the schedule."""
@@ -38,7 +39,7 @@ class Run:
 
 
 def run(worlds: Worlds, chooser: Chooser, name: str = "") -> Run:
-    done = Run(name, worlds(chooser.steps))
+    done = Run(name, worlds(chooser.setting))
     world, moves = done.world, done.moves
     try:
         while len(moves) < LONGEST and (move := chooser.choose(world)) is not None:
@@ -56,36 +57,62 @@ def run(worlds: Worlds, chooser: Chooser, name: str = "") -> Run:
 
 # at random
 
+KINDS = 4
+"""Seeds that it divides are about one workflow, all others about rivals."""
+
 
 class Random:
     """By seed. Some schedules switch often and some seldom, some break much and some nothing; some only overtake."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, setting: Setting | None = None) -> None:
         self._dice = dice = random.Random(seed)
-        self.steps = dice.choice((1, 2, 2))
+        known = settings.RIVALS if seed % KINDS else settings.ALONE
+        self.setting = dice.choice(list(known.values()))
+        self.setting = setting or self.setting
         self._switch = dice.choice((0.01, 0.03, 0.1, 0.5))
         self._fault = dice.choice((0.0, 0.01, 0.04))
         self._whim = dice.choice((0.01, 0.03, 0.1))
         self._only_overtakes = dice.random() < 0.3
         self._overtake = dice.choice((0.1, 0.2, 0.3))
-        self._bodies = dice.choice(((1, 0, 0, 0, 0, 0), (2, 1, 0, 0, 0, 0), (2, 2, 1, 1, 1, 1)))
+        self._bodies = dice.choice(((1, 0, 0, 0), (2, 1, 0, 0), (2, 2, 1, 1)))
 
     def choose(self, world: World) -> Move | None:
+        actors = world.actors()
+        begun = self._begun(world, is_idle=not actors)
+        return begun if begun is not None or not actors else self._going_on(world, actors)
+
+    def _begun(self, world: World, *, is_idle: bool) -> Move | None:
+        """An attempt or a workflow: most often at once, and in any case when nothing else moves."""
         dice = self._dice
-        if not world.workers and world.whims() and dice.random() < 0.3:
-            return ABANDON
+        if not world.workers and (whims := world.whims()) and dice.random() < 0.3:
+            return whims[0]
         hand_outs = world.hand_outs()
         if hand_outs and dice.random() < 0.8:
-            return dice.choices(hand_outs, self._bodies)[0]
-        actors = world.hub.can_move()
-        if not actors:
-            return next(iter(hand_outs or _given_up(world)), None)
+            return self._handed_out(hand_outs)
+        starts = world.starts()
+        if starts and (is_idle or dice.random() < self._whim):
+            return dice.choice(starts)
+        if not is_idle:
+            return None
+        return self._handed_out(hand_outs) if hand_outs else next(iter(_given_up(world)), None)
+
+    def _going_on(self, world: World, actors: list[tuple[str, tuple[How, ...]]]) -> Move:
+        dice = self._dice
         if self._only_overtakes:
             return self._overtaking(world)
         heat = HOT if world.hub.verb_of(actors[0][0]) in _HOT else PLAIN
         if dice.random() < self._whim * heat and (whims := world.whims()):
-            return GIVE_UP if GIVE_UP in whims and dice.random() < 0.5 else dice.choice(whims)
+            likely = [whim for whim in whims if whim[1].startswith(GIVE_UP) or whim == BY_HAND]
+            return dice.choice(likely) if likely and dice.random() < 0.5 else dice.choice(whims)
         return self._of(actors, heat)
+
+    def _handed_out(self, hand_outs: list[Move]) -> Move:
+        """Plain writers most often."""
+        dice = self._dice
+        kinds = [["adds"], ["changes nothing"], ["overwrites", "deletes", "only deletes"], ["on its branch"]]
+        wanted = dice.choices(kinds, self._bodies)[0]
+        fitting = [move for move in hand_outs if move[1].endswith(tuple(wanted))]
+        return dice.choice(fitting or hand_outs)
 
     def _overtaking(self, world: World) -> Move:
         plain, *others = overtaking(world)
@@ -109,27 +136,37 @@ def at_random(worlds: Worlds, seeds: Iterable[int]) -> Iterator[Run]:
 
 def anything(world: World) -> list[Move]:
     """Every other actor's move, every fault of those in front, every whim."""
-    actors = world.hub.can_move()
+    actors = world.actors()
     others = [(who, How.GO) for who, hows in actors if How.GO in hows]
     faults = [(who, how) for who, hows in actors[:2] for how in hows if how is not How.GO]
-    moves = world.hand_outs()[:2] + others
-    return moves + faults + world.whims() if moves else _given_up(world)
+    moves = _offered(world)[:2] + others
+    return moves + faults + world.starts() + world.whims() if moves else world.starts()[:1] or _given_up(world)
 
 
 def overtaking(world: World) -> list[Move]:
-    """Where it matters most: another actor goes on, or Conductor gives the attempt up."""
-    actors = world.hub.can_move()
+    """Where it matters most: another actor goes on, Conductor gives an attempt up, a workflow begins, a person commits."""
+    actors = world.actors()
     able = [who for who, hows in actors if How.GO in hows]
-    plain: list[Move] = world.hand_outs()[:1] or [(who, How.GO) for who in able[:1]] or _given_up(world)
+    offered = _offered(world)
+    plain: list[Move] = offered[:1] or [(who, How.GO) for who in able[:1]] or world.starts()[:1] or _given_up(world)
     if not able or world.hub.verb_of(able[0]) not in _HOT:
         return plain
     others: list[Move] = [(who, How.GO) for who in able if (who, How.GO) != plain[0]]
-    return plain + others + [whim for whim in world.whims() if whim == GIVE_UP]
+    whims = [whim for whim in world.whims() if whim[1].startswith(GIVE_UP) or whim == BY_HAND]
+    return plain + others + world.starts() + whims
+
+
+def _offered(world: World) -> list[Move]:
+    """The first task that waits, as one that changes something and as one that does not."""
+    hand_outs = world.hand_outs()
+    first = [move for move in hand_outs if move[1].startswith(hand_outs[0][1].partition(" adds")[0])]
+    plain = [move for move in first if move[1].endswith(" adds")]
+    return plain + [move for move in first if move[1].endswith(" changes nothing")]
 
 
 def _given_up(world: World) -> list[Move]:
     """When everybody is dead, the timeout comes."""
-    return [GIVE_UP] if GIVE_UP in world.whims() else []
+    return [whim for whim in world.whims() if whim[1].startswith(GIVE_UP)][:1]
 
 
 Deviations = tuple[tuple[int, int], ...]
@@ -137,12 +174,23 @@ Deviations = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """An actor goes on until it is about to make a call."""
+
+    who: str
+    verb: str
+
+
+Opening = tuple[Move | Until, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
-    """Schedules with so many steps of a workflow and an opening, that then deviate here and there from what happens by itself."""
+    """Schedules in a setting and with an opening, that then deviate here and there from what happens by itself."""
 
     name: str
-    steps: int
-    opening: tuple[Move, ...]
+    setting: Setting
+    opening: Opening
     alternatives: Callable[[World], list[Move]]
 
     def label(self, deviations: Deviations) -> str:
@@ -158,18 +206,27 @@ class Deviating:
     widths: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
-        self.steps = self.family.steps
+        self.setting = self.family.setting
         self._opening, self._at = list(self.family.opening), dict(self.deviations)
 
     def choose(self, world: World) -> Move | None:
-        if self._opening:
-            return self._opening.pop(0)
+        while self._opening:
+            if (move := self._opened(world)) is not None:
+                return move
         moves = self.family.alternatives(world)
         if not moves:
             return None
         choice = self._at.get(len(self.widths), 0)
         self.widths.append(len(moves))
         return moves[choice]
+
+    def _opened(self, world: World) -> Move | None:
+        first = self._opening[0]
+        if isinstance(first, Until) and world.hub.verb_of(first.who) != first.verb:
+            request = world.hub.actors[first.who].waits_for
+            return (first.who if request is None else request.name), How.GO
+        self._opening.pop(0)
+        return None if isinstance(first, Until) else first
 
 
 def systematic(worlds: Worlds, family: Family, depth: int) -> Iterator[Run]:
@@ -191,25 +248,122 @@ def _deviating(worlds: Worlds, family: Family, deviations: Deviations, more: int
             yield from _deviating(worlds, family, (*deviations, (step, choice)), more - 1)
 
 
-def _handed_out(body: str) -> Move:
-    return CONDUCTOR, HAND_OUT + body
+def _handed_out(step: str, body: str) -> Move:
+    return CONDUCTOR, f"{HAND_OUT}{step} {body}"
 
 
-OPENINGS: dict[str, tuple[Move, ...]] = {
+def _begun(number: int, where: str) -> Move:
+    return CONDUCTOR, f"{START}{number} {where}"
+
+
+OPENINGS: dict[str, Opening] = {
     "merge": (),
     "replacement": (ABANDON,),
-    "no-op": (_handed_out("changes nothing"),),
-    "no-op-relocation": (ABANDON, _handed_out("changes nothing")),
+    "no-op": (_handed_out("1.1", "changes nothing"),),
+    "no-op-relocation": (ABANDON, _handed_out("1.1", "changes nothing")),
 }
-MORE_OPENINGS: dict[str, tuple[Move, ...]] = {
+MORE_OPENINGS: dict[str, Opening] = {
     **OPENINGS,
-    "deletion": (_handed_out("deletes"),),
-    "on-its-branch": (_handed_out("adds on its branch"),),
+    "deletion": (_handed_out("1.1", "deletes"),),
+    "on-its-branch": (_handed_out("1.1", "adds on its branch"),),
 }
-OVERTAKING = tuple(Family(f"overtaking/{name}", 1, opening, overtaking) for name, opening in OPENINGS.items())
-LATER = tuple(Family(f"later/{name}", 2, opening, overtaking) for name, opening in OPENINGS.items())
-ANYTHING = tuple(Family(f"anything/{name}", 2, opening, anything) for name, opening in MORE_OPENINGS.items())
-FAMILIES = OVERTAKING + LATER + ANYTHING
+ONE, TWO_STEPS = settings.one(1), settings.one(2)
+OVERTAKING = tuple(Family(f"overtaking/{name}", ONE, opening, overtaking) for name, opening in OPENINGS.items())
+LATER = tuple(Family(f"later/{name}", TWO_STEPS, opening, overtaking) for name, opening in OPENINGS.items())
+ANYTHING = tuple(Family(f"anything/{name}", TWO_STEPS, opening, anything) for name, opening in MORE_OPENINGS.items())
+
+RIVAL_OPENINGS: dict[str, Opening] = {
+    "writers": (_handed_out("1.1", "adds"), _handed_out("2.1", "adds")),
+    "writers-on-abandoned": (ABANDON, _handed_out("1.1", "adds"), _handed_out("2.1", "adds")),
+    "no-op-first": (ABANDON, _handed_out("1.1", "changes nothing"), _handed_out("2.1", "adds")),
+    "no-op-second": (ABANDON, _handed_out("1.1", "adds"), _handed_out("2.1", "changes nothing")),
+    "no-ops": (ABANDON, _handed_out("1.1", "changes nothing"), _handed_out("2.1", "changes nothing")),
+    "the-same": (_handed_out("1.1", "only deletes"), _handed_out("2.1", "only deletes")),
+}
+LANE_OPENINGS: dict[str, Opening] = {
+    "lanes": (_handed_out("1.1", "adds"), _handed_out("1.2", "adds")),
+    "lanes-on-abandoned": (ABANDON, _handed_out("1.1", "changes nothing"), _handed_out("1.2", "adds")),
+}
+
+
+def _families(
+    kind: str, setting: Setting, openings: dict[str, Opening], alternatives: Callable[[World], list[Move]]
+) -> tuple[Family, ...]:
+    return tuple(Family(f"{kind}/{name}", setting, opening, alternatives) for name, opening in openings.items())
+
+
+RIVALS = _families("rivals", settings.TWO, RIVAL_OPENINGS, overtaking)
+CALM_RIVALS = _families("calm", settings.CALM_TWO, RIVAL_OPENINGS, overtaking)
+LANES = _families("lanes", settings.FORK, LANE_OPENINGS, overtaking)
+CALM_LANES = _families("calm-lanes", settings.CALM_FORK, LANE_OPENINGS, overtaking)
+RIVALS_ANYTHING = _families("rivals-anything", settings.TWO, RIVAL_OPENINGS, anything)
+_WRITERS_ON_ABANDONED = RIVAL_OPENINGS["writers-on-abandoned"]
+GUIDED_OPENINGS: dict[str, Opening] = {
+    "about-to-list": (*_WRITERS_ON_ABANDONED, Until("w1", "branches"), Until("w2", "branches")),
+    "late-handle": (*RIVAL_OPENINGS["no-op-first"], Until("w2", "relocate"), Until("w1", "create_branch")),
+    "held": (*_WRITERS_ON_ABANDONED, Until("w2", "relocate"), ("w2", How.GO), Until("w1", "delete_branch")),
+    "in-doubt": (
+        *(*_WRITERS_ON_ABANDONED, Until("w2", "relocate"), ("w2", How.GO), ("w2", How.LOSE)),
+        *(Until("w2", "head"), Until("w1", "relocate")),
+    ),
+    "lost-answer": (*RIVAL_OPENINGS["the-same"], Until("w2", "merge"), ("w2", How.LOSE)),
+}
+"""Just before it matters that each of two rivals is about to do something."""
+GUIDED = _families("guided", settings.TWO, GUIDED_OPENINGS, overtaking)
+_BETWEEN_READS: Opening = (
+    *(*RIVAL_OPENINGS["writers"], Until("w2", "create_branch"), Until("w1", "report")),
+    *(Until("w2", "task"), Until("w2", "workflow")),
+)
+"""w2 has read that the task of the head is unfinished, and is about to read its workflow."""
+BETWEEN_READS = _families("between-reads", settings.TWO, {"about-to-report": _BETWEEN_READS}, anything)
+STALE = _families("stale", settings.LATER, {"merge": (), "no-op": (_handed_out("1.1", "changes nothing"),)}, overtaking)
+HAND_OPENINGS: dict[str, Opening] = {
+    "merge": (),
+    "met": (_handed_out("1.1", "adds"), Until("w1", "merge"), BY_HAND),
+    "no-op": (_handed_out("1.1", "changes nothing"),),
+    "undone": (
+        *(_handed_out("1.1", "adds"), Until("w1", "merge"), BY_HAND, _begun(2, FROM_HEAD)),
+        *(_handed_out("2.1", "adds"), Until("w2", "branches"), ("w2", How.GO), Until("w1", "create_branch")),
+    ),
+}
+HANDS = _families("by-hand", settings.BY_HAND, HAND_OPENINGS, overtaking)
+HANDS_REFUSED = _families("by-hand-refused", settings.BY_HAND_REFUSED, HAND_OPENINGS, overtaking)
+_RERUN_BEFORE_THE_REPORT: Opening = (_handed_out("1.1", "adds"), Until("w1", "report"), (CONDUCTOR, "rerun 1.1"))
+_LATE_OPENINGS: dict[str, Opening] = {
+    "rerun": _RERUN_BEFORE_THE_REPORT,
+    "displaced": (*_RERUN_BEFORE_THE_REPORT, _handed_out("1.1", "adds"), Until("w2", "delete_branch")),
+}
+_ACCEPTED_LATE: dict[str, Opening] = {"accepted": (*_LATE_OPENINGS["displaced"], ("w1", How.GO))}
+"""w1's commit is accepted when w2's stands in its place."""
+_UNDER_WAY: dict[str, Opening] = {
+    "under-way": (
+        *(*_RERUN_BEFORE_THE_REPORT, _handed_out("1.1", "adds"), Until("w2", "relocate")),
+        *(("w2", How.GO), ("w2", How.LOSE), ("w1", How.GO)),
+    )
+}
+"""w1's commit is accepted when w2 no longer waits for the request that will put its own in the place of that one."""
+_NEXT_HAS_LISTED: dict[str, Opening] = {
+    "next-has-listed": (
+        *(*_ACCEPTED_LATE["accepted"], _handed_out("1.2", "adds"), Until("w3", "branches"), ("w3", How.GO)),
+        Until("w1", "create_branch"),
+    )
+}
+"""And w1 is about to put it back, when the next step is about to do so by its own publication."""
+LATE = _families("late", settings.LATE_REPORTS, _LATE_OPENINGS | _NEXT_HAS_LISTED, anything)
+LATE_ONE = _families("late-one", settings.LATE_REPORT, _LATE_OPENINGS | _ACCEPTED_LATE | _UNDER_WAY, anything)
+LATE_OF_TWO = _families("late-of-two", settings.LATE_REPORTS_OF_TWO, _LATE_OPENINGS | _ACCEPTED_LATE, anything)
+_OUTDATED: Opening = (
+    *(_handed_out("1.1", "adds"), Until("w1", "snapshot"), (CONDUCTOR, "rerun 1.1")),
+    *(_handed_out("1.1", "adds"), Until("w2", "report"), ("w2", How.GO), ("w2", How.GO)),
+    *(Until("w1", "task"), ("w1", How.GO), (CONDUCTOR, "rerun 1.1")),
+    *(_handed_out("1.1", "adds"), Until("w3", "report"), ("w3", How.GO), ("w3", How.GO)),
+)
+"""w1 has read that w2's commit was accepted, and is about to restore it; meanwhile a rerun replaces that commit."""
+RESTORING = _families("restoring", ONE, {"outdated": _OUTDATED}, anything)
+FAMILIES = (
+    *(*OVERTAKING, *LATER, *ANYTHING, *RIVALS, *CALM_RIVALS, *LANES, *CALM_LANES, *RIVALS_ANYTHING),
+    *(*GUIDED, *BETWEEN_READS, *RESTORING, *STALE, *HANDS, *HANDS_REFUSED, *LATE, *LATE_ONE, *LATE_OF_TWO),
+)
 
 
 def labelled(worlds: Worlds, label: str) -> Run:
@@ -237,13 +391,13 @@ def mixed(worlds: Worlds, seeds: Iterable[int], families: Iterable[Family], dept
 class Following:
     """A list of moves; what is not possible when its turn comes is left out."""
 
-    def __init__(self, steps: int, moves: Sequence[Move]) -> None:
-        self.steps = steps
+    def __init__(self, setting: Setting, moves: Sequence[Move]) -> None:
+        self.setting = setting
         self._moves = iter(moves)
 
     def choose(self, world: World) -> Move | None:
-        possible = {*world.hand_outs(), *world.whims()}
-        possible |= {(who, how) for who, hows in world.hub.can_move() for how in hows}
+        possible = {*world.hand_outs(), *world.starts(), *world.whims()}
+        possible |= {(who, how) for who, hows in world.actors() for how in hows}
         return next((move for move in self._moves if move in possible), None)
 
 
@@ -263,7 +417,7 @@ def shortened(worlds: Worlds, failing: Run) -> Run:
 def _shorter(worlds: Worlds, best: Run, size: int) -> Run | None:
     for start in reversed(range(0, len(best.moves), size)):
         left = best.moves[:start] + best.moves[start + size :]
-        again = run(worlds, Following(best.world.steps, left), best.name)
+        again = run(worlds, Following(best.world.setting, left), best.name)
         same = again.broken is not None and best.broken is not None and again.broken.rule == best.broken.rule
         if same and len(again.moves) < len(best.moves):
             return again

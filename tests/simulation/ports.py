@@ -1,11 +1,12 @@
 """Both ports and the workspace as one actor of a simulation sees them: every call is a place to stop, to fail or to die."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.actors import Actor
 
-from perago.lake.port import Lake
+from perago.lake.port import PAGE, Lake
 from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
 from perago.testing.attempts import DictWorkspace, Files
 from perago.testing.conductor import FakeConductor
@@ -51,8 +52,22 @@ class NetLake:
     def delete_branch(self, repository: Repository, branch: BranchName) -> None:
         self.ask("delete_branch", repository, branch)
 
-    def branches(self, repository: Repository, prefix: str) -> Any:
+    def head(self, repository: Repository, branch: BranchName) -> Commit:
+        found: Commit = self.ask("head", repository, branch)
+        self.actor.last_head = found.id
+        return found
+
+    def branch(self, repository: Repository, branch: BranchName) -> CommitId:
+        return self.ask("branch", repository, branch)
+
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
+        """The look for names of the first edition is a verb of its own: nothing depends on when it happens."""
+        if page == 1:
+            return self.actor.call("peek", lambda: list(itertools.islice(self.lake.branches(repository, prefix, page=1), 1)))
         return self.ask("branches", repository, prefix)
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        self.ask("interrupt_updates", repository, branch)
 
     def commit_branch(self, repository: Repository, branch: BranchName, *args: Any) -> Commit:
         return self.ask("commit_branch", repository, branch, *args)

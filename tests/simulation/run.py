@@ -14,7 +14,7 @@ from tests.simulation.world import World
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    worlds: explore.Worlds = RULES[options.without] if options.without else World
+    worlds: explore.Worlds = RULES[options.without].world if options.without else World
     started, number = time.monotonic(), 0
     for number, done in enumerate(_runs(worlds, options), 1):
         if done.broken is not None or options.show:
@@ -45,7 +45,8 @@ def _runs(worlds: explore.Worlds, options: argparse.Namespace) -> Iterator[explo
         return iter([explore.labelled(worlds, options.schedule)])
     first = secrets.randbelow(10**9) if options.first_seed is None else options.first_seed
     _say(f"random schedules from seed {first} on, and all with few deviations, in turn")
-    runs = explore.mixed(worlds, count(first), explore.FAMILIES, depth=4)
+    families = RULES[options.without].families if options.without else explore.FAMILIES
+    runs = explore.mixed(worlds, count(first), families, depth=4)
     return islice(runs, options.schedules) if options.schedules else _until(runs, time.monotonic() + 60 * options.minutes)
 
 

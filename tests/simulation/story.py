@@ -47,12 +47,12 @@ def _history(world: World, head: CommitId) -> str:
 
 
 def _commit(world: World, commit: CommitId) -> str:
-    """A is the first input, C2 what w2 staged, M2 what its merge made, X what nobody knows of."""
+    """A is the first input, C2 what w2 staged, M2 what its merge made, X what no worker of the simulation made."""
     if commit == world.root:
         return "A"
     found = world.oracle.commit(commit)
     author = world.author_of(found)
     if author is None:
-        return "X"
-    letter = "C" if found.metadata["perago.phase"] == "try" else "M"
+        return f"X({commit[:8]})"
+    letter = "M" if ".lakefs.merge.strategy" in found.metadata else "C"
     return f"{letter}{author.name.removeprefix('w')}({commit[:8]})"

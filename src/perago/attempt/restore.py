@@ -32,7 +32,7 @@ class Restoration:
 
         Nothing is done where the head already descends from the accepted commit. Where others have published in its place,
         `PublishFenceError` says so.
-        A live rival is left alone: it starts from the accepted commit and puts it back itself, or it is refused.
+        A live rival is left alone: if it starts from the accepted commit, it puts that one back itself.
         """
         # A publication of this execution that failed without an answer may still be under way.
         self.branch.interrupt_updates()

@@ -1,0 +1,39 @@
+"""Two workflows that publish to one branch and overtake each other wherever it matters: every rule holds in each schedule."""
+
+import pytest
+from tests.simulation import explore
+from tests.simulation.explore import Family
+from tests.simulation.holding import hold
+from tests.simulation.world import World
+
+SCHEDULES = {
+    "rivals/writers": 1000,
+    "rivals/writers-on-abandoned": 1800,
+    "rivals/no-op-first": 1800,
+    "rivals/no-op-second": 1800,
+    "rivals/no-ops": 1700,
+    "rivals/the-same": 1000,
+}
+"""At least so many each."""
+
+
+@pytest.mark.parametrize("family", explore.RIVALS, ids=lambda family: family.name)
+def test_two_preemptions(family: Family) -> None:
+    seen = hold(explore.systematic(World, family, 2))
+    assert seen.of_rivals == seen.schedules >= SCHEDULES[family.name]
+    assert seen.ends >= {"completed", "stale", "too late"}
+
+
+@pytest.mark.parametrize("family", explore.GUIDED, ids=lambda family: family.name)
+def test_one_preemption_at_the_worst_moment(family: Family) -> None:
+    seen = hold(explore.systematic(World, family, 1))
+    assert seen.of_rivals == seen.schedules > 10
+    assert "completed" in seen.ends
+
+
+@pytest.mark.parametrize("family", [*explore.CALM_RIVALS, *explore.CALM_LANES], ids=lambda family: family.name)
+def test_without_failures_one_of_two_is_accepted(family: Family) -> None:
+    """In whatever order they go. That none is accepted would be a broken rule."""
+    seen = hold(explore.systematic(World, family, 2))
+    assert seen.accepted >= seen.schedules > 30
+    assert not seen.ends & {"unknown", "failed"}
