@@ -97,7 +97,7 @@ def test_it_is_shown_installed_once_and_removed(world: World) -> None:
     assert said.code == 0
     assert said.out.startswith(f"add {FILE} on branch main\n")
     assert said.out.splitlines()[-1] == f"branch main is at {world.head().id}"
-    assert "let running workflows finish" in said.err
+    assert "workflows that started before that commit are refused" in said.err
     assert world.head().parents == (seed,)
     assert labels.read(world.head().metadata) is None
     installed = world.head().id
