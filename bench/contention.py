@@ -92,7 +92,7 @@ SWITCHED_OFF = {
     _rounds.WITHOUT_RULE_1: {"together", "move back", "three"},
     _rounds.WITHOUT_RULE_2: {"move back", "three"},
 }
-"""Which scenarios have to lose commits without a rule. Two writers on the head notice each other after the merge anyway."""
+"""Which scenarios have to lose commits without a rule. Two writers on the head mostly notice each other after the merge."""
 
 
 @dataclass

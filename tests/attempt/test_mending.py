@@ -119,7 +119,7 @@ def test_nothing_is_removed_where_another_has_moved_on(bed: Bed, arrange: Callab
     tap.after["merge"] = once(lambda: on_top.append(bed.publish({"in/more": b"more"})))
     outcome = bed.run(bed.start(), writing(x=b"2"), tap)
     assert outcome.status is TaskStatus.FAILED
-    assert "moved while this attempt was about to publish: something else writes to it" in str(outcome.reason)
+    assert "moved while this attempt was about to publish: another writer was faster" in str(outcome.reason)
     assert bed.head() == on_top[0]
     assert bed.removed() == []
     assert bed.staging_branches() == []

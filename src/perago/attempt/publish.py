@@ -171,7 +171,8 @@ class Publication:
         with self.effects.of(events.Phase.VERIFY, "read the head"):
             if self.branch.read_head().id != staged.commit:
                 raise PublishFenceError(
-                    f"branch {self.target.branch} moved right after it was published: something else writes to it"
+                    f"branch {self.target.branch} moved right after it was published: another writer was faster; "
+                    "a retry decides about the branch as it is now"
                 )
         return staged.commit
 

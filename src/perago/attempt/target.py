@@ -100,7 +100,8 @@ class TargetBranch:
         self.interrupt_updates()
         if self.read_head().id != judged:
             raise PublishFenceError(
-                f"branch {self.ref.branch} moved while this attempt was about to publish: something else writes to it"
+                f"branch {self.ref.branch} moved while this attempt was about to publish: another writer was faster; "
+                "a retry decides about the branch as it is now"
             )
 
     def interrupt_updates(self) -> None:
