@@ -10,7 +10,7 @@ from perago.attempt.patience import ONE_LOOK, Patience
 from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, LakeConflict, LakeNotFound, PublishFenceError
 from perago.lake import port as lake_port
-from perago.model import Attempt, BranchName, Commit, CommitId, Snapshot, TaskId, WorkflowId, WorkspaceRef
+from perago.model import Attempt, BranchName, Commit, CommitId, Repository, Snapshot, TaskId, WorkflowId, WorkspaceRef
 from perago.protocol import fence, head, labels, names, rivals
 
 
@@ -63,18 +63,7 @@ class TargetBranch:
     def list_rivals(self, but: Sequence[BranchName]) -> list[names.StagingName]:
         """Every other staging branch that could still be published to the target."""
         with self.effects.of(events.Phase.REVOKE, "list staging branches"):
-            listed = self.lake.branches(self.ref.repository, names.target_prefix(self.ref.branch))
-            found = [branch.name for branch in listed] + list(self._first_edition_names())
-        parsed = [names.parse(name) for name in found if name not in but]
-        target = names.target_digest(self.ref.branch)
-        return [name for name in parsed if name is not None and name.target == target]
-
-    def _first_edition_names(self) -> Iterator[BranchName]:
-        """They sort before all others, so one name tells whether there are any."""
-        peeked = self.lake.branches(self.ref.repository, names.PREFIX, page=1)
-        if not all(names.is_second_edition(branch.name) for branch in itertools.islice(peeked, 1)):
-            every = (branch.name for branch in self.lake.branches(self.ref.repository, names.PREFIX))
-            yield from itertools.takewhile(lambda name: not names.is_second_edition(name), every)
+            return [name for name in staging_names(self.lake, self.ref.repository, self.ref.branch) if name.branch not in but]
 
     def ask_about(self, name: names.StagingName) -> rivals.Rival:
         """With what Conductor says of its task. One whose name does not tell the task counts as unknown."""
@@ -133,3 +122,19 @@ class TargetBranch:
                 return self.conductor.look_up(task_id, workflow_id)
             except ConductorNotFound:
                 return None
+
+
+def staging_names(lake: lake_port.Lake, repository: Repository, target: BranchName) -> Iterator[names.StagingName]:
+    """The staging branches of one target, those of the first edition included."""
+    listed = (branch.name for branch in lake.branches(repository, names.target_prefix(target)))
+    found = (names.parse(name) for name in itertools.chain(listed, _first_edition_names(lake, repository)))
+    digest = names.target_digest(target)
+    return (name for name in found if name is not None and name.target == digest)
+
+
+def _first_edition_names(lake: lake_port.Lake, repository: Repository) -> Iterator[BranchName]:
+    """They sort before all others, so one name tells whether there are any."""
+    peeked = lake.branches(repository, names.PREFIX, page=1)
+    if not all(names.is_second_edition(branch.name) for branch in itertools.islice(peeked, 1)):
+        every = (branch.name for branch in lake.branches(repository, names.PREFIX))
+        yield from itertools.takewhile(lambda name: not names.is_second_edition(name), every)

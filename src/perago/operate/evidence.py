@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from perago.attempt.target import staging_names
 from perago.conductor import wire as conductor_wire
 from perago.errors import ConductorNotFound, LakeNotFound
 from perago.model import (
@@ -21,7 +22,7 @@ from perago.model import (
     WorkflowId,
 )
 from perago.operate.servers import Servers
-from perago.protocol import head, labels, names
+from perago.protocol import head, labels
 
 HISTORY = 1000
 """So many commits are read, in one request."""
@@ -118,16 +119,6 @@ def of(servers: Servers, commit: Commit) -> Evidence:
     return Evidence(commit, by, seen, standing, status)
 
 
-def staging_names(servers: Servers, repository: Repository, branch: BranchName) -> list[names.StagingName]:
-    """Of one target. Those of the first edition sort before all others."""
-    digest = names.target_digest(branch)
-    every = (one.name for one in servers.lake.branches(repository, names.PREFIX))
-    first_edition = itertools.takewhile(lambda name: not names.is_second_edition(name), every)
-    own = (one.name for one in servers.lake.branches(repository, names.target_prefix(branch)))
-    found = (names.parse(name) for name in itertools.chain(first_edition, own))
-    return [name for name in found if name is not None and name.target == digest]
-
-
 def _task(servers: Servers, task_id: TaskId) -> Snapshot | None:
     try:
         return servers.conductor.task(task_id)
@@ -142,7 +133,7 @@ def _outsider(workflow_id: WorkflowId) -> Attempt:
 
 def _workflows(servers: Servers, repository: Repository, branch: BranchName, commits: Iterable[Commit]) -> Iterator[WorkflowId]:
     labelled = (labels.read(commit.metadata) for commit in commits)
-    staged = (name.workflow_id for name in staging_names(servers, repository, branch))
+    staged = (name.workflow_id for name in staging_names(servers.lake, repository, branch))
     every = itertools.chain((by.workflow_id for by in labelled if by is not None), (name for name in staged if name is not None))
     yield from dict.fromkeys(every)
 
