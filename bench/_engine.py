@@ -26,7 +26,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
-from perago.workspace import local, options
+from perago.workspace import local_workspace, options
 
 Command = dict[str, Any]
 Answer = dict[str, Any]
@@ -38,7 +38,7 @@ class Engine:
         self._repository = Repository(setup["repository"])
         self._root = Path(setup["root"])
         self._made = 0
-        self._workspace: local.LocalWorkspace | None = None
+        self._workspace: local_workspace.LocalWorkspace | None = None
         self._commit = CommitId("")
         self._lake.capabilities()
 
@@ -54,7 +54,7 @@ class Engine:
         attempt = Attempt(WorkflowId("w"), TaskId("bench"), 0, "r", 1, 0, TaskType("t"), WorkerId("x"), 0, 0)
         ref = WorkspaceRef(self._repository, BranchName("main"), self._commit)
         execution = ExecutionId(f"{os.getpid()}x{self._made}")
-        workspace = local.LocalWorkspace(self._lake, ref, "data", attempt, execution, settings)
+        workspace = local_workspace.LocalWorkspace(self._lake, ref, "data", attempt, execution, settings)
         took = _seconds(workspace.open)
         self._workspace = workspace
         return {"seconds": took, "work": str(workspace.argument())}
@@ -103,7 +103,7 @@ class Engine:
     def peak(self, _: Command) -> Answer:
         return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
-    def _opened(self) -> local.LocalWorkspace:
+    def _opened(self) -> local_workspace.LocalWorkspace:
         if self._workspace is None:
             raise SystemExit("open a workspace first")
         return self._workspace

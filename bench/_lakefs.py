@@ -13,8 +13,8 @@ import urllib3
 
 from perago.dev import lakefs
 from perago.dev.stack import Endpoints, Stack
+from perago.process.stop_request import Cancel
 from perago.provision import cache
-from perago.provision.cancel import Cancel
 from perago.provision.progress import quiet
 
 

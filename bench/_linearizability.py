@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Literal
 
 from perago.dev import go
+from perago.process.stop_request import Cancel
 from perago.provision import cache as caches
-from perago.provision import step
+from perago.provision import install_step
 from perago.provision.cache import Cache, Recipe
-from perago.provision.cancel import Cancel
 from perago.provision.progress import Report, quiet
 
 _SOURCE = Path(__file__).with_name("linearizability")
@@ -144,7 +144,7 @@ def _build(cache: Cache, name: str, into: Path) -> None:
         (scratch / file).write_bytes((_SOURCE / file).read_bytes())
     line = [str(go.find(cache)), "build", "-v", "-trimpath", "-buildvcs=false", "-o", str(into / "check"), "."]
     title = "build the linearizability checker"
-    step.perform(cache, step.Step(title, line, scratch, cache.log(name), _ADVICE, _environment(scratch)))
+    install_step.perform(cache, install_step.Step(title, line, scratch, cache.log(name), _ADVICE, _environment(scratch)))
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:

@@ -12,13 +12,13 @@ from typing import Any
 
 from perago.conductor.port import Polled
 from perago.errors import LakeError, TaskStatus
+from perago.in_memory.attempt_parts import upload
+from perago.in_memory.scenario import MAIN, Scene, ref_of, writes
 from perago.lake.client import LakeFS
 from perago.lake.http import RequestRecord
 from perago.model import Attempt, BranchName, CommitId, Repository, TaskId, TaskType, WorkerId, WorkflowId
 from perago.operate import protection
-from perago.protocol import labels, names
-from perago.testing.attempts import upload
-from perago.testing.scene import MAIN, Scene, ref_of, writes
+from perago.protocol import commit_labels, staging_names
 
 MAX_REQUESTS = 10
 FLAT = 1.10
@@ -89,8 +89,8 @@ def crowd(lake: LakeFS, repository: Repository, others: int) -> Crowded:
         attempt = Attempt(
             WorkflowId(secrets.token_hex(16)), TaskId(secrets.token_hex(16)), 0, "s0", 1, 0, TaskType("t"), WorkerId("w"), 0, 1
         )
-        execution = names.execution_id(time.time(), secrets.token_bytes(8))
-        lake.create_branch(repository, names.staging_branch(attempt, execution, BranchName(f"other-{number}")), scene.a)
+        execution = staging_names.execution_id(time.time(), secrets.token_bytes(8))
+        lake.create_branch(repository, staging_names.staging_branch(attempt, execution, BranchName(f"other-{number}")), scene.a)
 
     with ThreadPoolExecutor(CREATORS) as pool:
         for _ in pool.map(create, range(others)):
@@ -156,7 +156,7 @@ class Merges:
 
     def merge(self, name: BranchName, at: CommitId) -> float:
         began = time.perf_counter()
-        self.lake.merge(self.repository, name, MAIN, message="merge", metadata={labels.EXPECTED_HEAD: at}, timeout=60)
+        self.lake.merge(self.repository, name, MAIN, message="merge", metadata={commit_labels.EXPECTED_HEAD: at}, timeout=60)
         return time.perf_counter() - began
 
     def timed(self) -> float:

@@ -16,10 +16,11 @@ from typing import Any
 
 from tests.conductor.arrange import Real, nonce
 
-from perago.attempt import spine
-from perago.attempt.patience import LONGEST, Patience
+from perago.attempt import transaction
+from perago.attempt.rival_wait import LONGEST, Patience
 from perago.conductor.port import AttemptFence, Polled
 from perago.errors import TaskStatus
+from perago.in_memory import attempt_parts
 from perago.lake.port import BranchHead, Lake
 from perago.model import (
     Attempt,
@@ -34,8 +35,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
-from perago.protocol import names
-from perago.testing import attempts
+from perago.protocol import staging_names
 
 PATIENCE = 60.0
 POKE_SECONDS = 3.0
@@ -111,7 +111,7 @@ class ListsEarly:
 
     def branch(self, repository: Repository, branch: BranchName) -> CommitId:
         """The first request of an attempt."""
-        for prefix in (names.target_prefix(branch), names.PREFIX):
+        for prefix in (staging_names.target_prefix(branch), staging_names.PREFIX):
             self._listed[prefix] = list(self._lake.branches(repository, prefix))
         return self._lake.branch(repository, branch)
 
@@ -299,7 +299,7 @@ class Driver:
         """A workflow whose only attempt publishes and is then reported as failed for good."""
         self._start([Step("abandoned")])
         polled = self._take()
-        outcome = self._run(polled, self.lake, attempts.DirectFence(self.real.client))
+        outcome = self._run(polled, self.lake, attempt_parts.DirectFence(self.real.client))
         if outcome.status is not TaskStatus.COMPLETED:
             raise AssertionError(outcome.reason)
         failed = Outcome(TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason="reported as failed although it has published")
@@ -317,7 +317,7 @@ class Driver:
     def _attempt(self, polled: Polled, pace: "Pace") -> None:
         try:
             lake = Paused(self.rules.lake(self.lake), pace.before, pace.tell)
-            fence = Paused(self.rules.fence(attempts.DirectFence(self.real.client)), pace.before, pace.tell)
+            fence = Paused(self.rules.fence(attempt_parts.DirectFence(self.real.client)), pace.before, pace.tell)
             outcome = self._run(polled, lake, fence)
             pace.before("report")
             self.real.client.report(polled.attempt, outcome, timeout=20)
@@ -328,20 +328,20 @@ class Driver:
     def _run(self, polled: Polled, lake: Any, fence: Any) -> Outcome:
         params: Any = polled.input["params"]
 
-        def body(files: attempts.Files) -> None:
+        def body(files: attempt_parts.Files) -> None:
             if not params["only_look"]:
                 files[params["line"]] = secrets.token_bytes(8)
 
-        execution = spine.Execution(
+        execution = transaction.Execution(
             polled.attempt,
-            names.execution_id(time.time(), secrets.token_bytes(8)),
-            attempts.DictTask(body),
+            staging_names.execution_id(time.time(), secrets.token_bytes(8)),
+            attempt_parts.DictTask(body),
             lake,
             fence,
-            lambda ref: attempts.DictWorkspace(lake, ref),
+            lambda ref: attempt_parts.DictWorkspace(lake, ref),
             patience=Patience(LONGEST),
         )
-        return spine.run(execution, polled.input)
+        return transaction.run(execution, polled.input)
 
     # the end
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perago.model import Commit
-from perago.protocol import head, labels
+from perago.protocol import commit_labels, head
 
 
 def without_verification() -> None:
@@ -12,7 +12,7 @@ def without_verification() -> None:
     judge = head.judge
 
     def judged(commit: Commit, *arguments: Any, **named: Any) -> head.Standing:
-        by = labels.read(commit.metadata)
+        by = commit_labels.read(commit.metadata)
         return judge(commit, *arguments, **named) if by is None else head.Abandoned(by, "nothing was verified")
 
     put(head, "judge", judged)

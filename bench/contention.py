@@ -37,10 +37,10 @@ from bench._rounds import Pauses, Round, Rules, Scenario, Step
 from tests.conductor.arrange import Real
 
 from perago.dev.stack import Endpoints, Stack
+from perago.in_memory.attempt_parts import upload
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.model import CommitId, Repository, TaskType
-from perago.testing.attempts import upload
 
 ROUNDS, QUICK_ROUNDS = 200, 10
 MANY = 0.05

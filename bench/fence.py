@@ -31,12 +31,12 @@ from _publication import Target
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
+from perago.in_memory.attempt_parts import DictTask
+from perago.in_memory.scenario import Scene, Tap, ref_of, writes
 from perago.lake.client import LakeFS
 from perago.lake.http import RequestRecord, Timeouts
 from perago.lake.port import BranchHead, Lake
 from perago.model import CommitId, Repository
-from perago.testing.attempts import DictTask
-from perago.testing.scene import Scene, Tap, ref_of, writes
 
 ROUNDS, QUICK_ROUNDS = 200, 24
 PUBLICATIONS, QUICK_PUBLICATIONS = 200, 40

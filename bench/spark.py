@@ -24,15 +24,15 @@ import _lakefs
 
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
+from perago.in_memory import attempt_parts, scenario
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.model import BranchName, Repository, WorkspaceRef
 from perago.provision.progress import quiet
 from perago.spark import engine, options, s3a, workspace
 from perago.spark.session import Engine
-from perago.testing import attempts, scene
 from perago.workspace import options as workspace_options
-from perago.workspace.local import LocalWorkspace
+from perago.workspace.local_workspace import LocalWorkspace
 
 MIB = 1 << 20
 READ_LIMIT, WRITE_LIMIT = 1.5, 2.0
@@ -66,7 +66,7 @@ class Bench:
         self.store = _lakefs.Store(endpoints)
         self.repository = Repository(f"bench-spark-{secrets.token_hex(4)}")
         self.store.create_repository(self.repository)
-        self.scene = scene.Scene(self.lake, self.repository, prefix="data/")
+        self.scene = scenario.Scene(self.lake, self.repository, prefix="data/")
         self.spark, self.root = spark, root
         self.body_seconds = 0.0
         self.seconds: dict[str, list[float]] = defaultdict(list)
@@ -80,7 +80,7 @@ class Bench:
             self.body_seconds = took(lambda: body(argument))
             return {}
 
-        polled, task = self.scene.start(), attempts.DictTask(timed, read_only)
+        polled, task = self.scene.start(), attempt_parts.DictTask(timed, read_only)
         around = workspace.Surroundings(self.spark, self.access, lambda: False)
 
         def made(ref: WorkspaceRef) -> workspace.SparkBranch:
@@ -172,7 +172,7 @@ class Bench:
 
         def perago() -> None:
             self._attempted(f"{name}: write", lambda argument: copy(argument.spark, given, argument.output("out"), case.files))
-            self.lake.relocate(self.repository, scene.MAIN, self._at(self.scene.a), timeout=60)
+            self.lake.relocate(self.repository, scenario.MAIN, self._at(self.scene.a), timeout=60)
 
         def by_hand() -> None:
             body = self.by_hand(f"{name}-write", lambda spark, work: copy(spark, given, f"file://{work}/out", case.files))

@@ -14,8 +14,8 @@ from rich.table import Table
 from model import cases, story, tlc
 from perago.cli import progress
 from perago.errors import PeragoError
+from perago.process.stop_request import Cancel
 from perago.provision.cache import Cache, default_root
-from perago.provision.cancel import Cancel
 
 _BROKEN = {
     "NeverLost": "an accepted publication is lost",

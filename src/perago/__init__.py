@@ -3,9 +3,9 @@
 from perago.attempt.cancellation import cancelled
 from perago.declare.checks import forbid_glob, require_dir, require_file, require_glob
 from perago.declare.controls import ExecutionLimits, PublishBudget, RetryPolicy, TaskControls, TimeoutPolicy
-from perago.declare.spark import SparkWorkspace
+from perago.declare.spark_workspace import SparkWorkspace
 from perago.declare.task import task
-from perago.declare.workspace import WorkspaceSpec
+from perago.declare.workspace_spec import WorkspaceSpec
 from perago.errors import (
     GuardrailViolation,
     PeragoError,

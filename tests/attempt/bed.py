@@ -16,12 +16,12 @@ from perago import events
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeForbidden
+from perago.in_memory import attempt_parts
+from perago.in_memory.lake import MemoryLake, Step
+from perago.in_memory.scenario import MAIN, Scene
 from perago.lake import client, http
 from perago.model import BranchName, Commit, ExecutionId, Repository
-from perago.protocol import labels, names
-from perago.testing import attempts
-from perago.testing.lake import MemoryLake, Step
-from perago.testing.scene import MAIN, Scene
+from perago.protocol import commit_labels, staging_names
 
 Files = dict[str, bytes]
 
@@ -69,7 +69,7 @@ class Bed(Scene):
         self.a = self.publish({"in/x": b"1", "other": b"outside"}).id
 
     def dirty(self) -> None:
-        attempts.upload(self.lake, self.repository, MAIN, "dirt", b"uncommitted")
+        attempt_parts.upload(self.lake, self.repository, MAIN, "dirt", b"uncommitted")
 
     def failures(self) -> list[str]:
         return [event.detail for event in self.heard if isinstance(event, events.Done) and event.error]
@@ -88,14 +88,14 @@ class Bed(Scene):
     def publish_as(self, polled: Polled, files: dict[str, bytes]) -> Commit:
         """A commit with the labels of this attempt, whatever Conductor says of it."""
         for path, data in files.items():
-            attempts.upload(self.lake, self.repository, self.branch, path, data)
+            attempt_parts.upload(self.lake, self.repository, self.branch, path, data)
         created = self.conductor.snapshot(polled.attempt.workflow_id, polled.attempt.task_id).workflow_created
-        metadata = labels.write(polled.attempt, ExecutionId(secrets.token_hex(8)), self.a, created)
+        metadata = commit_labels.write(polled.attempt, ExecutionId(secrets.token_hex(8)), self.a, created)
         return self.lake.commit_branch(self.repository, self.branch, "publish", metadata)
 
     def announce(self, polled: Polled) -> BranchName:
         """A staging branch of this attempt, as if its execution stood before its publication."""
-        name = names.staging_branch(polled.attempt, names.execution_id(0, secrets.token_bytes(8)), self.branch)
+        name = staging_names.staging_branch(polled.attempt, staging_names.execution_id(0, secrets.token_bytes(8)), self.branch)
         self.lake.create_branch(self.repository, name, self.a)
         return name
 
@@ -104,14 +104,14 @@ class Bed(Scene):
         return {"workspace": shown, "result": {}}
 
 
-def writing(**files: bytes) -> attempts.DictTask:
+def writing(**files: bytes) -> attempt_parts.DictTask:
     """A task that writes these files; a double underscore stands for a slash."""
 
     def body(workspace: Files) -> dict[str, int]:
         workspace.update({name.replace("__", "/"): data for name, data in files.items()})
         return {"files": len(files)}
 
-    return attempts.DictTask(body)
+    return attempt_parts.DictTask(body)
 
 
 def memory_bed() -> Bed:

@@ -12,14 +12,14 @@ import pytest
 from tests.attempt.bed import Bed, writing
 
 from perago import events
-from perago.attempt import spine
+from perago.attempt import transaction
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
+from perago.in_memory.attempt_parts import DictTask, workspace_input
+from perago.in_memory.conductor import Step
+from perago.in_memory.scenario import TASK, Tap, ref_of, writes
 from perago.model import CommitId, Outcome
 from perago.protocol.decision import UnlabelledHead
-from perago.testing.attempts import DictTask, workspace_input
-from perago.testing.conductor import Step
-from perago.testing.scene import TASK, Tap, ref_of, writes
 
 TASKS: dict[str, Callable[[], DictTask]] = {"change": lambda: writing(x=b"2"), "no-op": DictTask}
 
@@ -303,7 +303,7 @@ def test_a_commit_made_by_hand_is_kept_where_the_setting_says_so(bed: Bed, kind:
     before = bed.head()
     task = TASKS[kind]()
     execution = bed.execution(polled.attempt, task, bed.tap if warned else Unwarned(bed))
-    outcome = spine.run(replace(execution, unlabelled=UnlabelledHead.REFUSE), polled.input)
+    outcome = transaction.run(replace(execution, unlabelled=UnlabelledHead.REFUSE), polled.input)
     assert outcome.status is TaskStatus.FAILED
     assert "PERAGO_UNLABELLED_HEAD=refuse keeps it" in str(outcome.reason)
     assert (task.calls == []) is warned

@@ -9,13 +9,13 @@ from pydantic import BaseModel
 from tests.attempt.bed import Bed
 
 from perago import PublishBudget, TaskControls, TimeoutPolicy, WorkspaceSpec, forbid_glob, require_glob, task
-from perago.attempt import declared, spine
+from perago.attempt import declared_task, transaction
 from perago.declare.task import TaskDeclaration, declaration_of
 from perago.errors import TaskStatus
+from perago.in_memory.scenario import ref_of
 from perago.model import Outcome, WorkspaceRef
 from perago.protocol.budget import DEFAULT, Budget
-from perago.testing.scene import ref_of
-from perago.workspace import local, options
+from perago.workspace import local_workspace, options
 
 BUDGET = PublishBudget(
     observed_merge_p99_seconds=2,
@@ -49,14 +49,14 @@ def declare(body: Callable[..., Any], *, controls: TaskControls | None = None, *
 
 def attempt(bed: Bed, root: Path, declaration: TaskDeclaration, params: object) -> Outcome:
     polled = bed.start()
-    execution = bed.execution(polled.attempt, declared.DeclaredTask(declaration))
+    execution = bed.execution(polled.attempt, declared_task.DeclaredTask(declaration))
     settings = options.Options(root, cache_bytes=0)
 
-    def workspaces(ref: WorkspaceRef) -> local.LocalWorkspace:
-        return local.LocalWorkspace(bed.lake, ref, "/in", polled.attempt, execution.id, settings)
+    def workspaces(ref: WorkspaceRef) -> local_workspace.LocalWorkspace:
+        return local_workspace.LocalWorkspace(bed.lake, ref, "/in", polled.attempt, execution.id, settings)
 
-    walked = spine.Execution(polled.attempt, execution.id, execution.task, bed.lake, execution.conductor, workspaces)
-    outcome = spine.run(walked, {**polled.input, "params": params})
+    walked = transaction.Execution(polled.attempt, execution.id, execution.task, bed.lake, execution.conductor, workspaces)
+    outcome = transaction.run(walked, {**polled.input, "params": params})
     assert bed.staging_branches() == []
     assert [path for path in root.iterdir() if not path.name.startswith(".")] == []
     return outcome
@@ -122,8 +122,8 @@ def test_read_only_discards_what_the_body_wrote(bed: Bed, tmp_path: Path) -> Non
 
 
 def test_the_budget_is_the_declared_one_or_the_default_within_the_response_timeout() -> None:
-    assert declared.budget(declare(write, controls=TaskControls(publish_budget=BUDGET))) == Budget(4, 5, 6, 7)
-    assert declared.budget(declare(write)) == DEFAULT
-    short = declared.budget(declare(write, controls=TaskControls(timeout=TimeoutPolicy(response_seconds=27))))
+    assert declared_task.budget(declare(write, controls=TaskControls(publish_budget=BUDGET))) == Budget(4, 5, 6, 7)
+    assert declared_task.budget(declare(write)) == DEFAULT
+    short = declared_task.budget(declare(write, controls=TaskControls(timeout=TimeoutPolicy(response_seconds=27))))
     assert short.response_timeout_seconds == pytest.approx(27)
-    assert declared.budget(declare(write, read_only=True, controls=TaskControls(publish_budget=BUDGET))) == DEFAULT
+    assert declared_task.budget(declare(write, read_only=True, controls=TaskControls(publish_budget=BUDGET))) == DEFAULT

@@ -5,10 +5,10 @@ from tests.attempt.bed import Bed, once, raising, writing
 
 from perago import events
 from perago.errors import LakeUnavailable, LakeUnknown, TaskStatus
+from perago.in_memory.attempt_parts import DictTask
+from perago.in_memory.scenario import MAIN, ref_of
 from perago.model import BranchName, ExecutionId, ObjectPath, Outcome
-from perago.protocol import labels
-from perago.testing.attempts import DictTask
-from perago.testing.scene import MAIN, ref_of
+from perago.protocol import commit_labels
 
 CUT = LakeUnknown("no answer from lakeFS, it may or may not have happened")
 
@@ -112,7 +112,7 @@ def test_a_merge_of_the_same_content_by_another_execution_is_not_taken_for_ours(
         bed.lake.create_branch(bed.repository, other, bed.a)
         bed.lake.delete_objects(bed.repository, other, [ObjectPath("in/x")])
         staged = bed.lake.commit_branch(bed.repository, other, "stage", {})
-        labels_of_another = labels.write(polled.attempt, ExecutionId("another"), bed.a, 1)
+        labels_of_another = commit_labels.write(polled.attempt, ExecutionId("another"), bed.a, 1)
         bed.lake.merge(bed.repository, other, MAIN, message="publish", metadata=labels_of_another, timeout=30)
         bed.lake.delete_branch(bed.repository, other)
         others.append(staged.meta_range_id)
@@ -122,7 +122,7 @@ def test_a_merge_of_the_same_content_by_another_execution_is_not_taken_for_ours(
     tap.before["merge"] = once(another_was_faster)
     assert unknown(bed.run(polled, removing(), tap))
     assert (bed.head().parents, bed.head().meta_range_id) == ((bed.a,), others[0])
-    assert labels.read(bed.head().metadata) is not None
+    assert commit_labels.read(bed.head().metadata) is not None
 
 
 def test_a_merge_of_the_same_content_by_this_execution_is_ours(bed: Bed) -> None:

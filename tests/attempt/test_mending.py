@@ -8,9 +8,9 @@ from tests.attempt.bed import Bed, once, raising, writing
 from perago import events
 from perago.conductor.port import Polled
 from perago.errors import LakeUnavailable, TaskStatus
+from perago.in_memory.attempt_parts import DictTask
+from perago.in_memory.scenario import Tap, ref_of
 from perago.model import Commit, Outcome
-from perago.testing.attempts import DictTask
-from perago.testing.scene import Tap, ref_of
 
 
 def by_an_attempt(status: str, *, output_names_it: bool = False) -> Callable[[Bed], Commit]:

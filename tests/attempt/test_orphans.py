@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from tests.attempt.bed import Bed, memory_bed, once, raising
 
-from perago.attempt import orphans
-from perago.attempt.orphans import Unasked, Unknown, judge
+from perago.attempt import staging_gc
+from perago.attempt.staging_gc import Unasked, Unknown, judge
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeUnavailable
+from perago.in_memory.scenario import MAIN
 from perago.model import BranchName, ExecutionId, Snapshot, TaskId, WorkerId, WorkflowId
-from perago.protocol import names
-from perago.testing.scene import MAIN
+from perago.protocol import staging_names
 
 NOW = 1_763_251_200.0
 DAY = 86400.0
@@ -26,14 +26,14 @@ CURRENT = Snapshot(WorkflowId("w"), TaskId("t"), 1, "IN_PROGRESS", WorkerId("n")
 
 
 def staged(bed: Bed, polled: Polled, made_at: float) -> BranchName:
-    branch = names.staging_branch(polled.attempt, names.execution_id(made_at, os.urandom(8)), MAIN)
+    branch = staging_names.staging_branch(polled.attempt, staging_names.execution_id(made_at, os.urandom(8)), MAIN)
     bed.lake.create_branch(bed.repository, branch, bed.a)
     return branch
 
 
-def name(bed: Bed, made_at: float) -> names.StagingName:
+def name(bed: Bed, made_at: float) -> staging_names.StagingName:
     attempt = replace(bed.start().attempt, workflow_id=WorkflowId("w"), task_id=TaskId("t"), retry_count=1)
-    found = names.parse(names.staging_branch(attempt, names.execution_id(made_at, bytes(8)), MAIN))
+    found = staging_names.parse(staging_names.staging_branch(attempt, staging_names.execution_id(made_at, bytes(8)), MAIN))
     assert found is not None
     return found
 
@@ -55,7 +55,7 @@ def name(bed: Bed, made_at: float) -> names.StagingName:
         (Unasked(), DAY + 1, "it is older than the bound"),
     ],
 )
-def test_judgement(standing: orphans.Standing, age: float, why: str | None) -> None:
+def test_judgement(standing: staging_gc.Standing, age: float, why: str | None) -> None:
     finding = judge(name(memory_bed(), NOW - age), standing, now=NOW, older_than=DAY)
     assert finding.orphaned == why
     assert finding.age_seconds == age
@@ -67,7 +67,7 @@ def test_a_clock_that_runs_ahead_makes_nothing_old() -> None:
 
 def test_a_name_without_a_time_is_never_too_old() -> None:
     bed = memory_bed()
-    found = names.parse(names.staging_branch(bed.start().attempt, ExecutionId("e"), MAIN))
+    found = staging_names.parse(staging_names.staging_branch(bed.start().attempt, ExecutionId("e"), MAIN))
     assert found is not None
     assert judge(found, Unasked(), now=NOW, older_than=0).orphaned is None
 
@@ -80,10 +80,10 @@ def test_orphans_are_found_and_deleted_and_nothing_else() -> None:
     kept = staged(bed, running, NOW)
     foreign = BranchName("perago-staging-by-hand")
     bed.lake.create_branch(bed.repository, foreign, bed.a)
-    found = orphans.find(bed.lake, bed.conductor, bed.repository, now=NOW, older_than=DAY)
+    found = staging_gc.find(bed.lake, bed.conductor, bed.repository, now=NOW, older_than=DAY)
     assert {finding.branch: finding.orphaned for finding in found} == {gone: "its attempt is over: CANCELED", kept: None}
     assert gone in bed.staging_branches()
-    assert [f.branch for f in orphans.delete(bed.lake, bed.repository, found) if f.is_deleted] == [gone]
+    assert [f.branch for f in staging_gc.delete(bed.lake, bed.repository, found) if f.is_deleted] == [gone]
     assert sorted(bed.staging_branches()) == sorted([kept, foreign])
 
 
@@ -92,8 +92,8 @@ def test_one_that_cannot_be_deleted_is_told_and_the_others_are_deleted() -> None
     branches = [staged(bed, bed.start(), NOW - 2 * DAY) for _ in range(2)]
     tap = bed.tap
     tap.before["delete_branch"] = once(raising(LakeUnavailable("lakeFS cannot be reached")))
-    found = orphans.find(bed.lake, None, bed.repository, now=NOW, older_than=DAY)
-    left = list(orphans.delete(tap, bed.repository, found))  # pyright: ignore[reportArgumentType]
+    found = staging_gc.find(bed.lake, None, bed.repository, now=NOW, older_than=DAY)
+    left = list(staging_gc.delete(tap, bed.repository, found))  # pyright: ignore[reportArgumentType]
     assert [f.failure for f in left] == ["lakeFS cannot be reached", None]
     assert len(bed.staging_branches()) == 1
     assert {f.branch for f in left} == set(branches)

@@ -12,9 +12,9 @@ from tests.attempt.bed import Bed, once, writing
 
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
+from perago.in_memory.attempt_parts import DictTask
+from perago.in_memory.scenario import ref_of, writes
 from perago.model import BranchName, CommitId, Outcome, WorkerId
-from perago.testing.attempts import DictTask
-from perago.testing.scene import ref_of, writes
 
 
 @dataclass

@@ -10,17 +10,17 @@ from greenlet import greenlet
 from tests.attempt.bed import Bed, Slow, once, raising, writing
 
 from perago import events
-from perago.attempt import effect
+from perago.attempt import instrumentation
 from perago.attempt.restore import Restoration
 from perago.attempt.staging import Staging
-from perago.attempt.target import TargetBranch
+from perago.attempt.target_branch import TargetBranch
 from perago.conductor.port import Polled
 from perago.errors import LakeUnknown, PublishFenceError, TaskStatus
+from perago.in_memory.attempt_parts import DictTask, DirectFence
+from perago.in_memory.lake import MemoryLake
+from perago.in_memory.scenario import ref_of, writes
 from perago.model import BranchName, CommitId, WorkspaceRef
-from perago.protocol import names
-from perago.testing.attempts import DictTask, DirectFence
-from perago.testing.lake import MemoryLake
-from perago.testing.scene import ref_of, writes
+from perago.protocol import staging_names
 
 
 @dataclass
@@ -35,10 +35,10 @@ class Displaced:
 
     def restore(self, lake: Any = None) -> bool:
         used, attempt = lake or self.bed.lake, self.first.attempt
-        effects = effect.Effects(self.bed.heard.append, time.monotonic)
+        effects = instrumentation.Effects(self.bed.heard.append, time.monotonic)
         target = WorkspaceRef(self.bed.repository, self.bed.branch, self.bed.a)
         created = self.bed.conductor.snapshot(attempt.workflow_id, attempt.task_id).workflow_created
-        staging = Staging(used, effects, attempt, names.execution_id(0, secrets.token_bytes(8)), target, created)
+        staging = Staging(used, effects, attempt, staging_names.execution_id(0, secrets.token_bytes(8)), target, created)
         branch = TargetBranch(used, DirectFence(self.bed.conductor), effects, attempt, target)
         return Restoration(staging, branch, 30).restore(self.accepted)
 

@@ -9,12 +9,12 @@ from tests.attempt.bed import Bed, Slow, once, raising, writing
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, LakeUnavailable, TaskStatus
+from perago.in_memory.attempt_parts import DictTask, workspace_input
+from perago.in_memory.conductor import Step
+from perago.in_memory.lake import MemoryLake
+from perago.in_memory.scenario import TASK, Tap, ref_of, writes
 from perago.model import BranchName, CommitId, Outcome
-from perago.protocol import names
-from perago.testing.attempts import DictTask, workspace_input
-from perago.testing.conductor import Step
-from perago.testing.lake import MemoryLake
-from perago.testing.scene import TASK, Tap, ref_of, writes
+from perago.protocol import staging_names
 
 
 def order(verbs: list[str], *wanted: str) -> list[str]:
@@ -241,15 +241,15 @@ def test_a_rival_that_conductor_no_longer_wants_is_revoked(bed: Bed, why: str, k
 
 def test_a_rival_with_a_name_of_the_first_edition_is_revoked(bed: Bed) -> None:
     gone = given_up(bed, "terminated").attempt
-    fields = names.staging_branch(gone, names.execution_id(0, bytes(8)), BranchName("main")).removeprefix(
-        names.target_prefix(BranchName("main"))
+    fields = staging_names.staging_branch(gone, staging_names.execution_id(0, bytes(8)), BranchName("main")).removeprefix(
+        staging_names.target_prefix(BranchName("main"))
     )
     for target in ("main", "other"):
-        name = BranchName(f"{names.PREFIX}{fields}_{names.target_digest(BranchName(target))}")
+        name = BranchName(f"{staging_names.PREFIX}{fields}_{staging_names.target_digest(BranchName(target))}")
         bed.lake.create_branch(bed.repository, name, bed.a)
     assert bed.run(bed.start(), writes("y")).status is TaskStatus.COMPLETED
     [left] = bed.staging_branches()
-    assert left.endswith(names.target_digest(BranchName("other")))
+    assert left.endswith(staging_names.target_digest(BranchName("other")))
     bed.lake.delete_branch(bed.repository, left)
 
 

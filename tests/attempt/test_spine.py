@@ -8,7 +8,7 @@ import pytest
 from tests.attempt.bed import Bed, once, raising, writing
 
 from perago import events
-from perago.attempt import port, spine
+from perago.attempt import port, transaction
 from perago.errors import (
     ConductorUnavailable,
     LakeUnavailable,
@@ -19,12 +19,12 @@ from perago.errors import (
     TaskTerminalError,
     WorkspaceError,
 )
+from perago.in_memory import attempt_parts
+from perago.in_memory.attempt_parts import DictTask, DictWorkspace
+from perago.in_memory.scenario import ref_of
 from perago.model import BranchName, Listing, WorkspaceRef
-from perago.protocol import names
-from perago.testing import attempts
-from perago.testing.attempts import DictTask, DictWorkspace
-from perago.testing.scene import ref_of
-from perago.workspace import local, options
+from perago.protocol import staging_names
+from perago.workspace import local_workspace, options
 
 FAILED, TERMINAL = TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR
 
@@ -59,7 +59,7 @@ def test_failures_before_publication(memory: Bed, task: DictTask, status: TaskSt
 
 def test_an_input_that_does_not_satisfy_the_contract_reads_nothing(memory: Bed) -> None:
     memory.calls.clear()
-    outcome = spine.run(memory.execution(memory.start().attempt, DictTask()), {"params": {}})
+    outcome = transaction.run(memory.execution(memory.start().attempt, DictTask()), {"params": {}})
     assert outcome.status is TERMINAL
     assert not memory.calls
 
@@ -106,8 +106,8 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
         polled = memory.start()
         prepare(polled)
         execution = memory.execution(polled.attempt, writing(x=b"2"))
-        fence = attempts.DirectFence(memory.conductor, lease)
-        outcome = spine.run(_with(execution, conductor=fence), polled.input)
+        fence = attempt_parts.DirectFence(memory.conductor, lease)
+        outcome = transaction.run(_with(execution, conductor=fence), polled.input)
         assert outcome.status is FAILED
         return str(outcome.reason)
 
@@ -118,13 +118,13 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
 
 
 def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: Bed) -> None:
-    class Unreachable(attempts.DirectFence):
+    class Unreachable(attempt_parts.DirectFence):
         def snapshot(self, attempt: Any) -> Any:
             raise ConductorUnavailable("Conductor cannot be reached")
 
     polled = memory.start()
     execution = _with(memory.execution(polled.attempt, writing(x=b"2")), conductor=Unreachable(memory.conductor))
-    outcome = spine.run(execution, polled.input)
+    outcome = transaction.run(execution, polled.input)
     assert (outcome.status, outcome.reason) == (FAILED, "Conductor cannot be reached")
     assert memory.head().id == memory.a
 
@@ -166,7 +166,7 @@ def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: Bed) -
 def test_a_revocation_that_fails_stops_the_publication(bed: Bed) -> None:
     polled = bed.start()
     other = bed.execution(polled.attempt, DictTask())
-    rival = names.staging_branch(other.attempt, other.id, BranchName("main"))
+    rival = staging_names.staging_branch(other.attempt, other.id, BranchName("main"))
     bed.lake.create_branch(bed.repository, rival, bed.a)
     tap = bed.tap
     tap.before["delete_branch"] = once(raising(LakeUnavailable("delete: lakeFS cannot be reached")))
@@ -211,12 +211,12 @@ class BranchWorkspace(DictWorkspace):
 
     def write(self, path: str, data: bytes) -> None:
         assert self.branch is not None, "a read-only task has no branch"
-        attempts.upload(self._lake, self._source.repository, self.branch, self._prefix + path, data)
+        attempt_parts.upload(self._lake, self._source.repository, self.branch, self._prefix + path, data)
 
     def changed(self) -> Any:
         assert self.branch is not None
         changes = list(self._lake.uncommitted(self._source.repository, self.branch))
-        return attempts.DictChange({change.path: b"" for change in changes}, ())
+        return attempt_parts.DictChange({change.path: b"" for change in changes}, ())
 
     def fill(self, branch: BranchName) -> None:
         assert branch == self.branch
@@ -260,7 +260,7 @@ def test_such_a_body_that_was_revoked_is_stale(bed: Bed) -> None:
 
     class Unaware(BranchWorkspace):
         def changed(self) -> Any:
-            return attempts.DictChange({"x": b""}, ())
+            return attempt_parts.DictChange({"x": b""}, ())
 
     outcome = bed.run(bed.start(), DictTask(revoked), None, lambda ref: Unaware(bed.lake, ref, "in/"))
     assert "another attempt took this one's right to publish" in str(outcome.reason)
@@ -281,7 +281,7 @@ class Free(DictTask):
 def test_a_task_without_a_workspace_touches_no_lake_and_asks_nothing(memory: Bed) -> None:
     execution = memory.execution(memory.start().attempt, Free(lambda _none: {"n": 1}))
     memory.calls.clear()
-    outcome = spine.run(_with(execution, conductor=Unasked()), {"params": {}})
+    outcome = transaction.run(_with(execution, conductor=Unasked()), {"params": {}})
     assert outcome.output == {"result": {"n": 1}}
     assert not memory.calls
 
@@ -292,7 +292,7 @@ def test_a_read_only_task_asks_conductor_nothing_wherever_the_branch_is(bed: Bed
         bed.publish({"in/x": b"moved"})
     polled = bed.start()
     execution = bed.execution(polled.attempt, DictTask(writing(x=b"discarded").run, read_only=True))
-    outcome = spine.run(_with(execution, conductor=Unasked()), polled.input)
+    outcome = transaction.run(_with(execution, conductor=Unasked()), polled.input)
     assert ref_of(outcome) == bed.a, outcome.reason
     assert bed.staging_branches() == []
 
@@ -334,9 +334,9 @@ def test_a_symlink_on_the_local_disk_is_refused_in_the_specified_words(real_bed:
 
     def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
         settings = options.Options(tmp_path, cache_bytes=0)
-        return local.LocalWorkspace(real_bed.lake, ref, "/in", polled.attempt, execution.id, settings)
+        return local_workspace.LocalWorkspace(real_bed.lake, ref, "/in", polled.attempt, execution.id, settings)
 
-    outcome = spine.run(_with(execution, workspaces=workspaces), polled.input)
+    outcome = transaction.run(_with(execution, workspaces=workspaces), polled.input)
     assert outcome.status is FAILED
     assert outcome.reason == "workspace publication does not support symlinks: sub/link"
     assert real_bed.staging_branches() == []
@@ -348,5 +348,5 @@ def _link(workspace: Any) -> None:
     (workspace / "sub" / "link").symlink_to("/etc/passwd")
 
 
-def _with(execution: spine.Execution, **changes: Any) -> spine.Execution:
+def _with(execution: transaction.Execution, **changes: Any) -> transaction.Execution:
     return replace(execution, **changes)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from tests.attempt.bed import Bed, Server, once, raising, writing
 
-from perago.attempt import spine
+from perago.attempt import transaction
 from perago.errors import LakeUnavailable, TaskStatus
+from perago.in_memory import attempt_parts
+from perago.in_memory.attempt_parts import DictTask, workspace_input
+from perago.in_memory.lake import MemoryLake
+from perago.in_memory.scenario import MAIN, Tap, ref_of
 from perago.model import Attempt, BranchName, CommitId, Outcome, Repository, Snapshot, TaskId, WorkflowId
-from perago.protocol import names
-from perago.testing import attempts
-from perago.testing.attempts import DictTask, workspace_input
-from perago.testing.lake import MemoryLake
-from perago.testing.scene import MAIN, Tap, ref_of
+from perago.protocol import staging_names
 
 WRITES = {"create_branch", "delete_branch", "commit_branch", "merge", "relocate", "write", "delete_objects"}
 
@@ -92,7 +92,7 @@ def test_a_change_that_turns_out_to_be_none_is_a_no_op(bed: Bed) -> None:
 
     def undo() -> None:
         for name in bed.staging_branches():
-            attempts.upload(bed.lake, bed.repository, name, "in/x", b"1")
+            attempt_parts.upload(bed.lake, bed.repository, name, "in/x", b"1")
 
     tap.before["commit_branch"] = undo
     outcome = bed.run(polled, DictTask(same_again), tap)
@@ -186,7 +186,7 @@ def test_a_branch_that_was_deleted_during_the_body_fails_closed(bed: Bed, empty:
 def on_branch(bed: Bed, branch: str, task: DictTask, tap: Tap) -> Outcome:
     polled = bed.start()
     given = {**polled.input, "workspace": {**polled.input["workspace"], "branch": branch}}
-    return spine.run(bed.execution(polled.attempt, task, tap), given)
+    return transaction.run(bed.execution(polled.attempt, task, tap), given)
 
 
 @pytest.mark.parametrize("ref", ["f" * 64, "nothing"])
@@ -234,9 +234,9 @@ def test_a_protected_target_takes_merges_and_says_what_a_relocation_needs(bed: B
 
 def test_a_staging_name_that_is_taken_fails_closed_and_is_not_deleted(bed: Bed) -> None:
     execution = bed.execution(bed.start().attempt, writing(x=b"2"))
-    name = names.staging_branch(execution.attempt, execution.id, MAIN)
+    name = staging_names.staging_branch(execution.attempt, execution.id, MAIN)
     bed.lake.create_branch(bed.repository, name, bed.a)
-    outcome = spine.run(execution, workspace_input(bed.target()))
+    outcome = transaction.run(execution, workspace_input(bed.target()))
     assert outcome.status is TaskStatus.FAILED
     assert "staging branch of this execution exists already" in str(outcome.reason)
     assert name not in str(outcome)
@@ -319,7 +319,7 @@ def test_requests_to_conductor_where_the_head_is_the_input(bed: Bed) -> None:
     """The attempt fence before staging and before publishing; nothing is asked about the head."""
     asked: list[str] = []
 
-    class Counting(attempts.DirectFence):
+    class Counting(attempt_parts.DirectFence):
         def snapshot(self, attempt: Attempt) -> Snapshot:
             asked.append("snapshot")
             return super().snapshot(attempt)
@@ -330,7 +330,7 @@ def test_requests_to_conductor_where_the_head_is_the_input(bed: Bed) -> None:
 
     polled = bed.start()
     execution = replace(bed.execution(polled.attempt, writing(x=b"2")), conductor=Counting(bed.conductor))
-    assert spine.run(execution, polled.input).status is TaskStatus.COMPLETED
+    assert transaction.run(execution, polled.input).status is TaskStatus.COMPLETED
     assert asked == ["snapshot", "snapshot"]
 
 
@@ -356,6 +356,8 @@ def _branch(bed: Bed, name: str) -> BranchName:
 def test_the_repository_must_exist(bed: Bed) -> None:
     polled = bed.start()
     elsewhere = {**polled.input["workspace"], "repository": Repository("no-such-repository")}
-    outcome = spine.run(bed.execution(polled.attempt, writing(x=b"2"), Tap(bed.lake)), {"workspace": elsewhere, "params": {}})
+    outcome = transaction.run(
+        bed.execution(polled.attempt, writing(x=b"2"), Tap(bed.lake)), {"workspace": elsewhere, "params": {}}
+    )
     assert outcome.status is TaskStatus.FAILED
     assert "does not exist in repository no-such-repository" in str(outcome.reason)

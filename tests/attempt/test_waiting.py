@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tests.attempt.bed import Bed, once
 
-from perago.attempt import spine
-from perago.attempt.patience import Patience
+from perago.attempt import transaction
+from perago.attempt.rival_wait import Patience
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
+from perago.in_memory.scenario import Tap, ref_of, writes
 from perago.model import Outcome
-from perago.testing.scene import Tap, ref_of, writes
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Clock:
 
 def run(bed: Bed, polled: Polled, clock: Clock, lake: Tap | None = None, seconds: float = 10.0) -> Outcome:
     execution = replace(bed.execution(polled.attempt, writes("two"), lake), patience=clock.patience(seconds))
-    return spine.run(execution, polled.input)
+    return transaction.run(execution, polled.input)
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from tests.attempt.bed import Bed
 from tests.faults import proxy as faults
 from tests.faults.proxy import Exchange, FaultProxy
 
-from perago.attempt import spine
+from perago.attempt import transaction
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
+from perago.in_memory.scenario import ref_of, writes
 from perago.lake import client, http
 from perago.model import Outcome
 from perago.protocol.budget import DEFAULT
-from perago.testing.scene import ref_of, writes
 
 PUBLISH = {"merge": "POST .*/refs/perago-staging-.*/merge/", "relocate": "PUT .*/hard_reset"}
 INTERRUPT = "POST .*/refs/main/merge/main"
@@ -63,7 +63,7 @@ def publish(bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, faul
     proxy.on(PUBLISH[verb], fault)
     polled = bed.start()
     execution = bed.execution(polled.attempt, writes("y"), lake)
-    outcome = spine.run(replace(execution, budget=replace(DEFAULT, publish_seconds=PATIENCE)), polled.input)
+    outcome = transaction.run(replace(execution, budget=replace(DEFAULT, publish_seconds=PATIENCE)), polled.input)
     sent = [seen for seen in proxy.seen if any(re.search(pattern, seen.line) for pattern in PUBLISH.values())]
     assert len(sent) == 1, "a publish request is never sent again"
     assert bed.staging_branches() == []

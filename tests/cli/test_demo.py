@@ -10,8 +10,8 @@ import pytest
 import urllib3
 from rich.console import Console
 
-from perago.cli import demo_pipeline, demo_screen
-from perago.cli.demo_toll import Toll
+from perago.demo import pipeline, screen
+from perago.demo.report_interceptor import Toll
 from perago.model import Commit, CommitId, MetaRangeId
 
 
@@ -69,7 +69,7 @@ def test_everything_passes_but_the_one_report(upstream: str, path: str) -> None:
     pool.clear()
 
 
-class Recording(demo_pipeline.Api):
+class Recording(pipeline.Api):
     def __init__(self) -> None:
         super().__init__("http://nowhere.invalid")
         self.sent: list[tuple[str, str, Any]] = []
@@ -81,23 +81,23 @@ class Recording(demo_pipeline.Api):
 
 def test_every_step_takes_the_workspace_of_the_one_before() -> None:
     api = Recording()
-    assert demo_pipeline.start(api, {"ref": "a"}, 0.5) == "id"
+    assert pipeline.start(api, {"ref": "a"}, 0.5) == "id"
     tasks = api.sent[0][2][0]["tasks"]
-    assert [task["name"] for task in tasks] == [f"shop.{step}" for step in demo_pipeline.STEPS]
+    assert [task["name"] for task in tasks] == [f"shop.{step}" for step in pipeline.STEPS]
     given = [task["inputParameters"]["workspace"] for task in tasks]
-    assert given == ["${workflow.input.workspace}", *(f"${{{step}.output.workspace}}" for step in demo_pipeline.STEPS[:-1])]
+    assert given == ["${workflow.input.workspace}", *(f"${{{step}.output.workspace}}" for step in pipeline.STEPS[:-1])]
     assert tasks[0]["inputParameters"]["params"] == {"scale": 0.5}
     assert tasks[4]["inputParameters"]["params"]["quarantined"] == "${clean.output.result.quarantined}"
 
 
 def test_attempts_and_history_are_shown_in_full() -> None:
-    done = demo_pipeline.Attempt("clean", "1", "COMPLETED", 2.5, {"clean": 4894, "share": 0.5}, "c", "")
-    lost = demo_pipeline.Attempt("features", "2", "TIMED_OUT", 20.0, {}, "", "responseTimeout")
-    again = demo_pipeline.Attempt("features", "3", "IN_PROGRESS", 1.0, {}, "", "")
-    workflow = demo_pipeline.Workflow("w", "RUNNING", "", (done, lost, again))
+    done = pipeline.Attempt("clean", "1", "COMPLETED", 2.5, {"clean": 4894, "share": 0.5}, "c", "")
+    lost = pipeline.Attempt("features", "2", "TIMED_OUT", 20.0, {}, "", "responseTimeout")
+    again = pipeline.Attempt("features", "3", "IN_PROGRESS", 1.0, {}, "", "")
+    workflow = pipeline.Workflow("w", "RUNNING", "", (done, lost, again))
     commit = Commit(CommitId("abcdef0123456789"), (), MetaRangeId("m"), "shop.clean: clean", {"perago.attempt": "1"})
-    screen = Console(width=120, record=True)
-    screen.print(demo_screen.steps(workflow, "body 3 of 8 tasks"), demo_screen.history([commit]))
-    text = screen.export_text()
+    console = Console(width=120, record=True)
+    console.print(screen.steps(workflow, "body 3 of 8 tasks"), screen.history([commit]))
+    text = console.export_text()
     for part in ("clean 4,894, share 0.50", "TIMED_OUT", "responseTimeout", "body 3 of 8 tasks", "abcdef012345", "waits"):
         assert part in text

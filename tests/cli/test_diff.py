@@ -1,9 +1,9 @@
 from pathlib import Path
 
 from perago.cli import diff
+from perago.local_run.changes import FileChange, Kind, unified
+from perago.local_run.folder_lake import Stored
 from perago.model import FilePath
-from perago.testing.changes import FileChange, Kind, unified
-from perago.testing.folder import Stored
 
 
 def stored(folder: Path, name: str, content: bytes) -> Stored:

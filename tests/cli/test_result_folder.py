@@ -6,8 +6,8 @@ import pytest
 
 from perago.cli import result_folder
 from perago.errors import SetupError
+from perago.local_run.folder_lake import Stored
 from perago.model import FilePath
-from perago.testing.folder import Stored
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perago.cli import demo_pipeline
+from perago.demo import pipeline
 
 CLONE = Path(__file__).parents[2]
 LOOK = """
@@ -40,7 +40,7 @@ def test_the_demonstration_finds_its_pipeline_in_an_installed_wheel(installed: P
     line = [sys.executable, "-c", LOOK]
     done = subprocess.run(line, cwd=installed.parent, env=env, capture_output=True, check=False, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    steps = [str(examples / name.replace(".", "/")) + ".py" for name in demo_pipeline.MODULES]
+    steps = [str(examples / name.replace(".", "/")) + ".py" for name in pipeline.MODULES]
     assert done.stdout.splitlines() == [str(installed / "perago" / "__init__.py"), str(examples), *steps]
 
 

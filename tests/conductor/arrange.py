@@ -10,8 +10,8 @@ import urllib3
 
 from perago.conductor import port
 from perago.conductor.client import ConductorClient
+from perago.in_memory import conductor as fake
 from perago.model import TaskId, TaskType, WorkerId, WorkflowId
-from perago.testing import conductor as fake
 
 
 class Arranged(Protocol):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from perago.conductor import completion
+from perago.conductor import reporting
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown, TaskStatus
+from perago.in_memory.conductor import FakeConductor, Step
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId
-from perago.testing.conductor import FakeConductor, Step
 
 TYPE = TaskType("t")
 NEXT = WorkerId("w0001-n2")
@@ -70,8 +70,8 @@ class Waiting:
     told: list[Polled | ConductorError | None] = field(default_factory=list)
 
     @property
-    def poll(self) -> completion.NextPoll:
-        return completion.NextPoll(NEXT, lambda found, _asked_at: self.told.append(found))
+    def poll(self) -> reporting.NextPoll:
+        return reporting.NextPoll(NEXT, lambda found, _asked_at: self.told.append(found))
 
 
 def fail(error: Exception) -> Callable[[], None]:
@@ -90,9 +90,9 @@ def polled(server: FakeConductor) -> Attempt:
 
 def deliver(
     server: FakeConductor, attempt: Attempt, outcome: Outcome = DONE, deadline: float = 30.0, waiting: Waiting | None = None
-) -> completion.Delivery:
+) -> reporting.Delivery:
     clock, along = Clock(), None if waiting is None else waiting.poll
-    return completion.deliver(
+    return reporting.deliver(
         server, attempt, outcome, deadline=deadline, request_timeout=5, next_poll=along, clock=clock, sleep=clock.sleep
     )
 
@@ -102,21 +102,21 @@ def test_unread_spares_the_first_read_and_no_other() -> None:
     attempt = polled(server)
     server.faults["reply"] = [server.faults["task"].clear]
     clock = Clock()
-    delivery = completion.deliver(
+    delivery = reporting.deliver(
         server, attempt, DONE, deadline=30, request_timeout=5, unread=True, clock=clock, sleep=clock.sleep
     )
-    assert delivery == completion.Accepted(sent=1)
+    assert delivery == reporting.Accepted(sent=1)
 
 
 def test_a_lost_reply_is_read_back_and_not_sent_again() -> None:
     server = Faulty(reply=[fail(ConductorUnknown("broke off"))])
-    assert deliver(server, polled(server)) == completion.Accepted(sent=1)
+    assert deliver(server, polled(server)) == reporting.Accepted(sent=1)
     assert server.reports == 1
 
 
 def test_a_lost_request_is_sent_again() -> None:
     server = Faulty(report=[fail(ConductorUnknown("broke off")), fail(ConductorUnavailable("503"))])
-    assert deliver(server, polled(server)) == completion.Accepted(sent=3)
+    assert deliver(server, polled(server)) == reporting.Accepted(sent=3)
 
 
 def test_a_completion_erased_by_an_overlapping_heartbeat_is_sent_again() -> None:
@@ -135,12 +135,12 @@ def test_a_completion_erased_by_an_overlapping_heartbeat_is_sent_again() -> None
     server.between = heartbeat_across_the_completion
     # The fake's workflow is not over, as on the real server when the erased completion was not its last step.
     server._workflow(attempt.workflow_id).steps = [Step(TYPE, "ref"), Step(TYPE, "next")]
-    assert deliver(server, attempt) == completion.Accepted(sent=2)
+    assert deliver(server, attempt) == reporting.Accepted(sent=2)
 
 
 def test_reads_are_repeated_until_one_tells() -> None:
     server = Faulty(task=[None, fail(ConductorUnavailable("down")), fail(ConductorUnavailable("down"))])
-    assert deliver(server, polled(server)) == completion.Accepted(sent=1)
+    assert deliver(server, polled(server)) == reporting.Accepted(sent=1)
     assert server.reports == 1
 
 
@@ -148,7 +148,7 @@ def test_nothing_is_sent_to_an_attempt_that_timed_out() -> None:
     server = Faulty()
     attempt = polled(server)
     server.expire(attempt.task_id)
-    assert deliver(server, attempt) == completion.Superseded("the task is TIMED_OUT")
+    assert deliver(server, attempt) == reporting.Superseded("the task is TIMED_OUT")
     assert server.reports == 0
 
 
@@ -156,7 +156,7 @@ def test_nothing_is_sent_to_a_workflow_that_is_gone() -> None:
     server = Faulty()
     attempt = polled(server)
     server.tasks.clear()
-    assert deliver(server, attempt) == completion.Superseded("Conductor no longer has the task")
+    assert deliver(server, attempt) == reporting.Superseded("Conductor no longer has the task")
 
 
 def test_a_task_stuck_in_progress_in_a_workflow_that_ended_is_given_up() -> None:
@@ -165,20 +165,20 @@ def test_a_task_stuck_in_progress_in_a_workflow_that_ended_is_given_up() -> None
     row = server.tasks[attempt.task_id]
     server.terminate(attempt.workflow_id)
     server.tasks[attempt.task_id] = row
-    assert deliver(server, attempt) == completion.Superseded("its workflow is TERMINATED")
+    assert deliver(server, attempt) == reporting.Superseded("its workflow is TERMINATED")
 
 
 def test_nothing_is_sent_after_the_deadline() -> None:
     server = Faulty()
     attempt = polled(server)
-    assert deliver(server, attempt, deadline=0.1) == completion.Unknown("the lease ended first")
+    assert deliver(server, attempt, deadline=0.1) == reporting.Unknown("the lease ended first")
     assert server.reports == 0
 
 
 def test_an_outage_until_the_deadline_is_unknown_and_names_the_trouble() -> None:
     server = Faulty(task=[fail(ConductorUnavailable("connection refused"))] * 1000)
     attempt = polled(server)
-    assert deliver(server, attempt, deadline=20) == completion.Unknown("connection refused")
+    assert deliver(server, attempt, deadline=20) == reporting.Unknown("connection refused")
     assert server.reports == 0
 
 
@@ -195,14 +195,14 @@ def test_an_optional_task_that_failed_counts_as_taken() -> None:
     server.report(attempt, failed, timeout=1)
     row = server.tasks[attempt.task_id]
     object.__setattr__(row, "status", "COMPLETED_WITH_ERRORS")
-    assert deliver(server, attempt, failed) == completion.Accepted(sent=0)
+    assert deliver(server, attempt, failed) == reporting.Accepted(sent=0)
 
 
 def test_the_first_report_takes_the_next_poll_along() -> None:
     server, waiting = Faulty(), Waiting()
     attempt = polled(server)
     server.start([Step(TYPE, "next")])
-    assert deliver(server, attempt, waiting=waiting) == completion.Accepted(sent=1)
+    assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
     (found,) = waiting.told
     assert isinstance(found, Polled)
     assert (found.attempt.reference_name, found.attempt.worker_id) == ("next", NEXT)
@@ -213,7 +213,7 @@ def test_a_lost_reply_to_both_is_told_and_the_result_counts_by_the_name_it_was_s
     server = Faulty()
     server.faults["combined reply"] = [fail(lost)]
     attempt = polled(server)
-    assert deliver(server, attempt, waiting=waiting) == completion.Accepted(sent=1)
+    assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
     assert server.tasks[attempt.task_id].worker_id == NEXT
     assert waiting.told == [lost]
 
@@ -221,14 +221,14 @@ def test_a_lost_reply_to_both_is_told_and_the_result_counts_by_the_name_it_was_s
 @pytest.mark.parametrize("error", [ConductorUnknown("cut"), ConductorUnavailable("503")])
 def test_the_second_report_goes_alone(error: ConductorError) -> None:
     server, waiting = Faulty(combined=[fail(error), fail(AssertionError("once"))]), Waiting()
-    assert deliver(server, polled(server), waiting=waiting) == completion.Accepted(sent=2)
+    assert deliver(server, polled(server), waiting=waiting) == reporting.Accepted(sent=2)
     assert waiting.told == [error]
 
 
 def test_a_server_without_the_combined_request_is_told_by_the_plain_one() -> None:
     """It answers as one that does not know the task."""
     server, waiting = Faulty(combined=[fail(ConductorNotFound("no such address"))]), Waiting()
-    assert deliver(server, polled(server), waiting=waiting) == completion.Accepted(sent=2)
+    assert deliver(server, polled(server), waiting=waiting) == reporting.Accepted(sent=2)
     assert waiting.told == [None]
 
 
@@ -243,7 +243,7 @@ def test_no_caller_waits_for_a_task_until_conductor_can_be_read_again() -> None:
     server, waiting = Faulty(task=[fail(ConductorUnavailable("down"))]), Waiting()
     attempt = polled(server)
     server.start([Step(TYPE, "next")])
-    assert deliver(server, attempt, waiting=waiting) == completion.Accepted(sent=1)
+    assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
     assert waiting.told == [None]
     assert [row.status for row in server.tasks.values()] == ["COMPLETED", "SCHEDULED"]
 
@@ -252,7 +252,7 @@ def test_an_attempt_that_is_not_wanted_any_more_polls_for_nothing() -> None:
     server, waiting = Faulty(), Waiting()
     attempt = polled(server)
     server.expire(attempt.task_id)
-    assert isinstance(deliver(server, attempt, waiting=waiting), completion.Superseded)
+    assert isinstance(deliver(server, attempt, waiting=waiting), reporting.Superseded)
     assert waiting.told == []
 
 
@@ -276,7 +276,7 @@ def test_an_attempt_that_was_superseded_is_told_the_commit_that_counts(changes: 
     attempt = polled(server)
     server.report(attempt, NAMING, timeout=1)
     seen = server.snapshot(attempt.workflow_id, attempt.task_id)
-    assert completion.judge(attempt, NAMING, seen) is True
-    verdict = completion.judge(attempt, NAMING, replace(seen, **changes))
-    assert isinstance(verdict, completion.Superseded)
+    assert reporting.judge(attempt, NAMING, seen) is True
+    verdict = reporting.judge(attempt, NAMING, replace(seen, **changes))
+    assert isinstance(verdict, reporting.Superseded)
     assert verdict.accepted == accepted

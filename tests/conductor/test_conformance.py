@@ -9,7 +9,7 @@ import pytest
 from tests.conductor import arrange
 from tests.conductor.arrange import Arranged, nonce, take
 
-from perago.conductor import completion
+from perago.conductor import reporting
 from perago.errors import ConductorNotFound, TaskStatus
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 
@@ -49,9 +49,9 @@ def test_a_snapshot_of_what_was_polled_is_current(arranged: Arranged) -> None:
     workflow_id = arranged.start(task_type)
     attempt = take(arranged.conductor, task_type).attempt
     seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
-    assert completion.is_current(attempt, seen)
+    assert reporting.is_current(attempt, seen)
     assert seen.workflow_status == "RUNNING"
-    assert completion.is_current(attempt, arranged.conductor.task(attempt.task_id))
+    assert reporting.is_current(attempt, arranged.conductor.task(attempt.task_id))
 
 
 def test_a_lease_extension_keeps_the_task_with_its_worker(arranged: Arranged) -> None:
@@ -59,7 +59,7 @@ def test_a_lease_extension_keeps_the_task_with_its_worker(arranged: Arranged) ->
     arranged.start(task_type)
     attempt = take(arranged.conductor, task_type).attempt
     arranged.conductor.extend_lease(attempt)
-    assert completion.is_current(attempt, arranged.conductor.task(attempt.task_id))
+    assert reporting.is_current(attempt, arranged.conductor.task(attempt.task_id))
     assert arranged.conductor.poll(task_type, nonce(), wait_seconds=0.3) is None
 
 
@@ -68,7 +68,7 @@ def test_an_extension_by_a_worker_of_before_leaves_the_task_with_its_worker(arra
     arranged.start(task_type)
     attempt = take(arranged.conductor, task_type).attempt
     arranged.conductor.extend_lease(replace(attempt, worker_id=nonce()))
-    assert completion.is_current(attempt, arranged.conductor.task(attempt.task_id))
+    assert reporting.is_current(attempt, arranged.conductor.task(attempt.task_id))
 
 
 def test_a_completion_is_taken_and_read_back_as_it_was_sent(arranged: Arranged) -> None:
@@ -77,7 +77,7 @@ def test_a_completion_is_taken_and_read_back_as_it_was_sent(arranged: Arranged) 
     attempt = take(arranged.conductor, task_type).attempt
     arranged.conductor.report(attempt, DONE, timeout=10)
     seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
-    assert completion.judge(attempt, DONE, seen) is True
+    assert reporting.judge(attempt, DONE, seen) is True
     assert seen.output == DONE.output
     assert seen.workflow_status == "COMPLETED"
 
@@ -91,10 +91,10 @@ def test_a_report_brings_the_next_task_and_leaves_its_poll_on_the_one_that_ended
     assert {attempt.workflow_id, found.attempt.workflow_id} == {ended, follows}
     assert found.attempt.worker_id == name
     assert found.input == {"params": {"n": 0}}
-    assert completion.is_current(found.attempt, arranged.conductor.task(found.attempt.task_id))
+    assert reporting.is_current(found.attempt, arranged.conductor.task(found.attempt.task_id))
     seen = arranged.conductor.snapshot(attempt.workflow_id, attempt.task_id)
     assert (seen.worker_id, seen.output, seen.workflow_status) == (name, DONE.output, "COMPLETED")
-    assert completion.judge(replace(attempt, worker_id=name), DONE, seen) is True
+    assert reporting.judge(replace(attempt, worker_id=name), DONE, seen) is True
 
 
 def test_a_report_that_brings_nothing_is_taken_all_the_same(arranged: Arranged) -> None:
@@ -163,7 +163,7 @@ def test_a_second_completion_answers_alike_and_changes_nothing(arranged: Arrange
     arranged.conductor.report(attempt, other, timeout=10)
     seen = arranged.conductor.task(attempt.task_id)
     assert seen.output == DONE.output
-    assert completion.judge(attempt, other, seen) == completion.Superseded("the task was completed with another output")
+    assert reporting.judge(attempt, other, seen) == reporting.Superseded("the task was completed with another output")
 
 
 def test_a_terminated_workflow_ignores_a_completion_that_answers_like_any_other(arranged: Arranged) -> None:
@@ -174,7 +174,7 @@ def test_a_terminated_workflow_ignores_a_completion_that_answers_like_any_other(
     arranged.conductor.report(attempt, DONE, timeout=10)
     seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
     assert (seen.status, seen.workflow_status) == ("CANCELED", "TERMINATED")
-    assert completion.judge(attempt, DONE, seen) == completion.Superseded("the task is CANCELED")
+    assert reporting.judge(attempt, DONE, seen) == reporting.Superseded("the task is CANCELED")
 
 
 def test_a_rerun_hands_out_the_same_ids_and_the_old_worker_is_told_apart(arranged: Arranged) -> None:
@@ -184,12 +184,12 @@ def test_a_rerun_hands_out_the_same_ids_and_the_old_worker_is_told_apart(arrange
     arranged.conductor.report(before, DONE, timeout=10)
     arranged.rerun(workflow_id, before.task_id)
     waiting = arranged.conductor.task(before.task_id)
-    assert not completion.same_execution(before, waiting)
+    assert not reporting.same_execution(before, waiting)
     after = take(arranged.conductor, task_type).attempt
     assert (after.task_id, after.retry_count) == (before.task_id, before.retry_count)
     seen = arranged.conductor.task(before.task_id)
-    assert not completion.is_current(before, seen)
-    assert completion.is_current(after, seen)
+    assert not reporting.is_current(before, seen)
+    assert reporting.is_current(after, seen)
 
 
 def test_a_task_handed_back_goes_to_the_next_poll_and_spends_no_retry(arranged: Arranged) -> None:
@@ -199,7 +199,7 @@ def test_a_task_handed_back_goes_to_the_next_poll_and_spends_no_retry(arranged: 
     arranged.conductor.hand_back(first)
     second = take(arranged.conductor, task_type).attempt
     assert (second.task_id, second.retry_count, second.poll_count) == (first.task_id, 0, 2)
-    assert not completion.is_current(first, arranged.conductor.task(first.task_id))
+    assert not reporting.is_current(first, arranged.conductor.task(first.task_id))
 
 
 def test_a_task_is_found_by_the_poll_that_it_was_handed_to(arranged: Arranged) -> None:
@@ -268,8 +268,8 @@ def test_a_delivery_is_accepted_after_one_report(arranged: Arranged, outcome: Ou
     task_type = arranged.task_type()
     arranged.start(task_type)
     attempt = take(arranged.conductor, task_type).attempt
-    delivery = completion.deliver(arranged.conductor, attempt, outcome, deadline=20, request_timeout=10, clock=lambda: 0)
-    assert delivery == completion.Accepted(sent=1)
+    delivery = reporting.deliver(arranged.conductor, attempt, outcome, deadline=20, request_timeout=10, clock=lambda: 0)
+    assert delivery == reporting.Accepted(sent=1)
 
 
 def test_a_delivery_after_a_rerun_sends_nothing(arranged: Arranged) -> None:
@@ -279,6 +279,6 @@ def test_a_delivery_after_a_rerun_sends_nothing(arranged: Arranged) -> None:
     arranged.conductor.report(before, DONE, timeout=10)
     arranged.rerun(workflow_id, before.task_id)
     after = take(arranged.conductor, task_type).attempt
-    delivery = completion.deliver(arranged.conductor, before, DONE, deadline=20, request_timeout=10, clock=lambda: 0)
-    assert isinstance(delivery, completion.Superseded)
-    assert completion.is_current(after, arranged.conductor.task(after.task_id))
+    delivery = reporting.deliver(arranged.conductor, before, DONE, deadline=20, request_timeout=10, clock=lambda: 0)
+    assert isinstance(delivery, reporting.Superseded)
+    assert reporting.is_current(after, arranged.conductor.task(after.task_id))

@@ -7,7 +7,7 @@ import pytest
 from tests.conductor import arrange
 from tests.conductor.arrange import Arranged, nonce, take
 
-from perago.conductor import completion
+from perago.conductor import reporting
 from perago.errors import ConductorNotFound, StaleAttemptError, TaskStatus
 from perago.model import Attempt, Outcome, WorkflowId
 from perago.protocol import fence, head, rivals
@@ -140,7 +140,7 @@ def test_a_paused_workflow_keeps_its_task_passes_the_fence_and_takes_its_complet
     arranged.conductor.extend_lease(attempt)
     fenced(arranged, attempt)
     arranged.conductor.report(attempt, DONE, timeout=10)
-    assert completion.judge(attempt, DONE, arranged.conductor.snapshot(workflow_id, attempt.task_id)) is True
+    assert reporting.judge(attempt, DONE, arranged.conductor.snapshot(workflow_id, attempt.task_id)) is True
     assert arranged.conductor.poll(task_type, nonce(), wait_seconds=0.3) is None
     arranged.resume(workflow_id)
     following = take(arranged.conductor, task_type).attempt
@@ -202,7 +202,7 @@ def test_a_large_output_is_elsewhere_and_the_task_is_completed_all_the_same(arra
     seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
     assert (seen.status, seen.output_is_elsewhere, seen.output) == ("COMPLETED", True, {})
     assert head.accepted_ref(seen) is None
-    assert completion.judge(attempt, large, seen) is True
+    assert reporting.judge(attempt, large, seen) is True
 
 
 def test_a_smaller_output_is_not(arranged: Arranged) -> None:
@@ -230,8 +230,8 @@ def test_a_late_report_after_a_rerun_is_taken_and_the_new_execution_is_told_whic
     arranged.conductor.report(before, naming("first"), timeout=10)
     seen = arranged.conductor.task(after.task_id)
     assert (seen.status, head.accepted_ref(seen)) == ("COMPLETED", "first")
-    verdict = completion.judge(after, naming("second"), seen)
-    assert isinstance(verdict, completion.Superseded)
+    verdict = reporting.judge(after, naming("second"), seen)
+    assert isinstance(verdict, reporting.Superseded)
     assert verdict.accepted == "first"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.conductor import arrange
 
-from perago.conductor import completion
+from perago.conductor import reporting
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
 from perago.model import Attempt, Outcome
@@ -54,7 +54,7 @@ def test_overlapping_requests_lose_completions(real: arrange.Real) -> None:
 def test_requests_in_single_file_lose_none(real: arrange.Real) -> None:
     def in_single_file(attempt: Attempt) -> None:
         turn = threading.Lock()
-        answers: list[completion.Delivery] = []
+        answers: list[reporting.Delivery] = []
 
         def beat() -> None:
             with turn:
@@ -62,9 +62,7 @@ def test_requests_in_single_file_lose_none(real: arrange.Real) -> None:
 
         def finish() -> None:
             with turn:
-                answers.append(
-                    completion.deliver(real.conductor, attempt, DONE, deadline=20, request_timeout=10, clock=lambda: 0)
-                )
+                answers.append(reporting.deliver(real.conductor, attempt, DONE, deadline=20, request_timeout=10, clock=lambda: 0))
 
         threads = [threading.Thread(target=beat) for _ in range(4)]
         threads.insert(2, threading.Thread(target=finish))
@@ -72,6 +70,6 @@ def test_requests_in_single_file_lose_none(real: arrange.Real) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert answers == [completion.Accepted(sent=1)]
+        assert answers == [reporting.Accepted(sent=1)]
 
     assert lost(real, in_single_file, rounds=ROUNDS, enough=1) == 0

@@ -27,7 +27,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from typing_extensions import TypedDict
 
 from perago import TaskInputError, TaskResultError
-from perago.declare import derive
+from perago.declare import contract_builder
 from perago.declare.contract import MAX_OUTPUT_BYTES, Contract
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
 
@@ -42,7 +42,7 @@ def contract(params: type[BaseModel] = Empty, result: type[BaseModel] = Empty, *
 
     function = with_workspace if workspace else free
     function.__annotations__ = {"params": params, "return": result, **({"workspace": Path} if workspace else {})}
-    derived = derive.contract_of(function, has_workspace=workspace)
+    derived = contract_builder.contract_of(function, has_workspace=workspace)
     assert derived.problems == ()
     assert derived.contract is not None
     return derived.contract

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perago import TaskDefinitionError
-from perago.declare import loading
+from perago.declare import module_loader
 
 TASK = """
 from __future__ import annotations
@@ -50,19 +50,19 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
 
 def refusal(name: str) -> str:
     with pytest.raises(TaskDefinitionError) as caught:
-        loading.load(name)
+        module_loader.load(name)
     return str(caught.value)
 
 
 def test_a_module_in_the_working_directory_is_found_though_it_was_not_on_the_path(write: Write) -> None:
     name = write(TASK.format(name="x"))
-    declaration = loading.load(name)
+    declaration = module_loader.load(name)
     assert (declaration.name, declaration.module) == ("x", name)
 
 
 def test_a_module_in_a_package_without_init_is_found(write: Write) -> None:
     name = write(TASK.format(name="x"), package="tasks")
-    assert loading.load(name).module == name
+    assert module_loader.load(name).module == name
 
 
 def test_the_working_directory_comes_first(write: Write, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_working_directory_comes_first(write: Write, tmp_path: Path) -> None
     elsewhere.mkdir()
     (elsewhere / f"{name}.py").write_text(TASK.format(name="there"))
     sys.path.insert(0, str(elsewhere))
-    assert loading.load(name).name == "here"
+    assert module_loader.load(name).name == "here"
 
 
 def test_a_task_imported_from_another_module_is_not_counted(write: Write) -> None:
@@ -79,7 +79,7 @@ def test_a_task_imported_from_another_module_is_not_counted(write: Write) -> Non
     name = write(
         f"from {other} import body as _\n" + TASK.format(name="mine").replace("from __future__ import annotations\n", "")
     )
-    assert loading.load(name).name == "mine"
+    assert module_loader.load(name).name == "mine"
     only_imports = write(f"from {other} import body")
     assert refusal(only_imports).startswith(f"{only_imports}: declares no task")
 
@@ -134,7 +134,7 @@ def test_an_error_inside_the_module_shows_the_end_of_the_authors_traceback(write
     assert re.search(rf'{name}.py", line 3, in ratio\n +return a / b', shown)
     assert lines[-1] == "  ZeroDivisionError: division by zero"
     assert "importlib" not in shown
-    assert "loading.py" not in shown
+    assert "module_loader.py" not in shown
 
 
 def test_an_import_that_is_missing_inside_the_module_is_not_taken_for_the_module(write: Write) -> None:
@@ -161,4 +161,4 @@ def test_a_wrong_declaration_is_refused_in_its_own_words(write: Write) -> None:
 
 def test_a_module_can_be_loaded_twice(write: Write) -> None:
     name = write(TASK.format(name="x"))
-    assert loading.load(name) is loading.load(name)
+    assert module_loader.load(name) is module_loader.load(name)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, computed_field, create_model
 from typing_extensions import TypedDict
 
-from perago.declare import closure, schema
+from perago.declare import closed_schema, schema
 from perago.declare.contract import Contract
 from perago.declare.signature import Kind
 
@@ -327,4 +327,4 @@ def test_models_that_share_a_name_are_kept_apart() -> None:
     ],
 )
 def test_misfits(wanted: dict[str, Any], value: Any, misfits: list[str]) -> None:
-    assert list(closure.misfits(wanted, value, "v")) == misfits
+    assert list(closed_schema.misfits(wanted, value, "v")) == misfits

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perago.declare import loading
+from perago.declare import module_loader
 from perago.errors import TaskDefinitionError
 
 TASK = """
@@ -36,4 +36,4 @@ def test_the_refusal_names_the_module_and_the_command(tmp_path: Path, monkeypatc
         importlib.util, "find_spec", lambda name, package=None: None if name == "pyspark" else find(name, package)
     )
     with pytest.raises(TaskDefinitionError, match=rf"{name}: works on Spark, .* run: pip install 'perago\[spark\]'"):
-        loading.load(name)
+        module_loader.load(name)

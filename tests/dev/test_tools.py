@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from perago.dev import go
+from perago.process.stop_request import Cancel
 from perago.provision import java
 from perago.provision.cache import Cache
-from perago.provision.cancel import Cancel
 from perago.provision.progress import quiet
 
 SETTINGS = """Property settings:

@@ -14,13 +14,13 @@ import pytest
 from tests.docs import pages
 
 import perago
-from perago import errors, events, model, testing
+from perago import errors, events, model, settings, testing
 from perago.attempt import publish, staging
-from perago.conductor import completion
+from perago.conductor import reporting
 from perago.declare import controls, taskdef
 from perago.declare import task as declared
-from perago.protocol import decision, head, labels, names, rivals
-from perago.worker import logs, metrics, settings, tally
+from perago.protocol import commit_labels, decision, head, rivals, staging_names
+from perago.supervisor import attempt_stats, logs, metrics
 
 TROUBLE = pages.DOCS / "troubleshooting.md"
 REFERENCE = pages.DOCS / "reference"
@@ -84,7 +84,7 @@ def test_refusals_of_wrong_wirings_are_those_of_the_program() -> None:
 
 def refusals() -> Iterator[str]:
     """What attempts say that may not publish, in the settings of the page about wiring."""
-    clean, train = (labels.Labels(model.WorkflowId("w"), model.TaskId("t"), step, 1) for step in ("clean", "train__1"))
+    clean, train = (commit_labels.Labels(model.WorkflowId("w"), model.TaskId("t"), step, 1) for step in ("clean", "train__1"))
     yield refusal("report", head.Accepted(clean, "sales"))
     yield refusal("train__2", head.Accepted(train, "sales"))
     yield refusal("report", head.Accepted(dataclasses.replace(clean, workflow_id=model.WorkflowId("v")), "sales"))
@@ -110,11 +110,11 @@ def attempt_of(step: str, workflow: str = "w", task: str = "t") -> model.Attempt
 
 
 def written_by(step: str) -> dict[str, str]:
-    return labels.write(attempt_of(step), EXECUTION, model.CommitId("a"), 1)
+    return commit_labels.write(attempt_of(step), EXECUTION, model.CommitId("a"), 1)
 
 
-def staging_name(step: str) -> names.StagingName:
-    parsed = names.parse(names.staging_branch(attempt_of(step), EXECUTION, model.BranchName("main")))
+def staging_name(step: str) -> staging_names.StagingName:
+    parsed = staging_names.parse(staging_names.staging_branch(attempt_of(step), EXECUTION, model.BranchName("main")))
     assert parsed is not None
     return parsed
 
@@ -177,7 +177,7 @@ def test_phases_are_all_there_in_their_order() -> None:
 
 def test_deliveries_are_all_there() -> None:
     shown = {row[0].strip("`") for row in rows("statuses.md", "What became of the report")}
-    kinds: tuple[Any, ...] = completion.Delivery.__args__
+    kinds: tuple[Any, ...] = reporting.Delivery.__args__
     assert shown == {metrics.delivery_word(object.__new__(kind)) for kind in kinds}
 
 
@@ -186,7 +186,7 @@ def test_log_fields_are_those_of_the_program() -> None:
     attempt: Any = type("Attempt", (), dict.fromkeys(("task_type", "workflow_id", "task_id", "retry_count"), ""))
     assert of_attempt == list(logs.of_attempt(attempt, attempt))
     summary = {row[0].strip("`") for row in rows("logs.md", "The line that sums up an attempt")}
-    assert summary == {"slot", "status", "delivery", "delivery_reason", "reason", *tally.Tally(0.0).summary(0.0)}
+    assert summary == {"slot", "status", "delivery", "delivery_reason", "reason", *attempt_stats.Tally(0.0).summary(0.0)}
 
 
 def test_controls_are_all_there_with_field_and_default() -> None:
@@ -236,7 +236,7 @@ def test_the_drawing_of_the_decision_has_a_row_for_each_plan() -> None:
 
 
 def test_the_protocol_page_names_staging_branches_as_the_program_does() -> None:
-    made = names.staging_branch(attempt_of("train__2", "6f1c-01", "0a-9"), EXECUTION, model.BranchName("main"))
+    made = staging_names.staging_branch(attempt_of("train__2", "6f1c-01", "0a-9"), EXECUTION, model.BranchName("main"))
     assert f"\n{made}\n" in (REFERENCE / "protocol.md").read_text()
 
 

@@ -23,11 +23,11 @@ from lakefs_sdk.models.repository_creation import RepositoryCreation
 from lakefs_sdk.models.tag_creation import TagCreation
 
 from perago.dev.stack import Endpoints
+from perago.in_memory.lake import MemoryLake
 from perago.lake import port
 from perago.lake.client import LakeFS
 from perago.lake.http import RequestRecord, Timeouts
 from perago.model import BranchName, Commit, CommitId, ObjectPath, Repository
-from perago.testing.lake import MemoryLake
 
 MAIN = BranchName("main")
 TIMEOUTS = Timeouts(connect=5, request=30)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from perago.errors import LakeError, LakeNotFound, LakeUnavailable, LakeUnknown
+from perago.in_memory.lake import UPDATE_TRIES, MemoryLake, Step
 from perago.model import BranchName, CommitId, ObjectPath, Repository
-from perago.testing.lake import UPDATE_TRIES, MemoryLake, Step
 
 REPOSITORY = Repository("repository")
 MAIN, S1, S2 = BranchName("main"), BranchName("s1"), BranchName("s2")

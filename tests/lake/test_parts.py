@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from perago import wire
 from perago.errors import LakeCorrupt
-from perago.lake import parts, transfer
+from perago.http import http1
+from perago.lake import multipart_etag, transfer
 from perago.model import ObjectInfo, ObjectPath
 
 
@@ -21,10 +21,13 @@ def composite(content: bytes, part: int) -> str:
 
 def receive(content: bytes, checksum: str, into: Path) -> str:
     info = ObjectInfo(ObjectPath("a"), len(content), checksum)
-    return transfer.save("read", info, into)(wire.Head(200, {}, None), [memoryview(content)])
+    return transfer.save("read", info, into)(http1.Head(200, {}, None), [memoryview(content)])
 
 
-@pytest.mark.parametrize(("size", "part"), [(10, 1 << 40), (parts.SMALLEST + 3, parts.SMALLEST), (20 * parts.MIB, 8 * parts.MIB)])
+@pytest.mark.parametrize(
+    ("size", "part"),
+    [(10, 1 << 40), (multipart_etag.SMALLEST + 3, multipart_etag.SMALLEST), (20 * multipart_etag.MIB, 8 * multipart_etag.MIB)],
+)
 def test_what_was_uploaded_in_parts_is_known_by_its_parts(size: int, part: int, tmp_path: Path) -> None:
     content = bytes(range(251)) * (size // 251 + 1)
     content = content[:size]

@@ -15,8 +15,8 @@ from tests.faults import proxy as faults
 from tests.faults.proxy import FaultProxy
 from tests.lake.arrange import file
 
-from perago import wire
 from perago.errors import LakeForbidden, LakeNotFound, LakeUnavailable, LakeUnknown, RuntimeConfigError, WorkspaceError
+from perago.http import http1
 from perago.lake import client as lake_client
 from perago.lake import presigned
 from perago.lake.client import LakeFS
@@ -79,7 +79,7 @@ def test_a_reply_is_read_whole_through_a_buffer_that_it_does_not_fit(
     lake_at: At, server: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    monkeypatch.setattr(wire, "BUFFER", len(head) + 1)
+    monkeypatch.setattr(http1, "BUFFER", len(head) + 1)
     wired = b"".join(b"7;padding\r\n%07d\r\n" % number for number in range(200))
     body = b"".join(b"%07d" % number for number in range(200))
     server.on("GET ", raw_reply(head + wired + b"0\r\n\r\n"))

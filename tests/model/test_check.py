@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from model import cases, check, story, tlc
 
+from perago.process.stop_request import Cancel
 from perago.provision.cache import Cache, default_root
-from perago.provision.cancel import Cancel
 from perago.provision.progress import quiet
 
 VIOLATION = """\

@@ -14,14 +14,14 @@ from unittest import mock
 from tests.attempt.bed import Server
 from tests.conductor.arrange import Real, take
 
-from perago.attempt import spine
+from perago.attempt import transaction
 from perago.cli import main
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
+from perago.in_memory import attempt_parts
+from perago.in_memory.scenario import ref_of, writes
 from perago.model import BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkflowId, WorkspaceRef
-from perago.protocol import names
-from perago.testing import attempts
-from perago.testing.scene import ref_of, writes
+from perago.protocol import staging_names
 
 MAIN = BranchName("main")
 
@@ -102,7 +102,7 @@ class World:
     # the branch
 
     def write(self, path: str, data: bytes = b"x", branch: BranchName = MAIN) -> None:
-        attempts.upload(self.server.lake, self.repository, branch, path, data)
+        attempt_parts.upload(self.server.lake, self.repository, branch, path, data)
 
     def by_hand(self, path: str, data: bytes = b"x", branch: BranchName = MAIN) -> CommitId:
         self.write(path, data, branch)
@@ -118,7 +118,7 @@ class World:
 
     def start(self, ref: CommitId, steps: int = 1) -> Polled:
         """Later steps take what the one before them left."""
-        first = attempts.workspace_input(WorkspaceRef(self.repository, MAIN, ref))
+        first = attempt_parts.workspace_input(WorkspaceRef(self.repository, MAIN, ref))
         inputs: list[Mapping[str, Any]] = [first]
         inputs += [{"workspace": f"${{s{number}.output.workspace}}", "params": {}} for number in range(steps - 1)]
         tasks = [
@@ -132,15 +132,15 @@ class World:
         return take(self.real.conductor, self.task_type)
 
     def run(self, polled: Polled) -> Published:
-        execution = spine.Execution(
+        execution = transaction.Execution(
             polled.attempt,
-            names.execution_id(time.time(), secrets.token_bytes(8)),
+            staging_names.execution_id(time.time(), secrets.token_bytes(8)),
             writes(f"data-{secrets.token_hex(4)}"),
             self.server.lake,
-            attempts.DirectFence(self.real.conductor),
-            lambda ref: attempts.DictWorkspace(self.server.lake, ref, "in/"),
+            attempt_parts.DirectFence(self.real.conductor),
+            lambda ref: attempt_parts.DictWorkspace(self.server.lake, ref, "in/"),
         )
-        outcome = spine.run(execution, polled.input)
+        outcome = transaction.run(execution, polled.input)
         return Published(ref_of(outcome), polled, outcome)
 
     def report(self, published: Published) -> None:
@@ -173,10 +173,12 @@ class World:
 
     def staged(self, polled: Polled, *, first_edition: bool = False) -> BranchName:
         """The staging branch of an attempt."""
-        name = names.staging_branch(polled.attempt, names.execution_id(time.time() - 100, secrets.token_bytes(8)), MAIN)
+        name = staging_names.staging_branch(
+            polled.attempt, staging_names.execution_id(time.time() - 100, secrets.token_bytes(8)), MAIN
+        )
         if first_edition:
-            rest = name.removeprefix(names.target_prefix(MAIN))
-            name = BranchName(f"{names.PREFIX}{rest}_{names.target_digest(MAIN)}")
+            rest = name.removeprefix(staging_names.target_prefix(MAIN))
+            name = BranchName(f"{staging_names.PREFIX}{rest}_{staging_names.target_digest(MAIN)}")
         self.server.lake.create_branch(self.repository, name, self.head().id)
         return name
 

@@ -13,7 +13,7 @@ import pytest
 from tests.operate.kit import World
 
 from perago.model import BranchName
-from perago.operate import clock, evidence
+from perago.operate import clock_skew, evidence
 
 
 def test_a_branch_without_problems(world: World) -> None:
@@ -201,7 +201,7 @@ def test_clocks_that_disagree(world: World) -> None:
         (finding,) = world.actions()["clock"]
         assert finding["subject"] == "lakeFS"
         assert "behind this machine's" in finding["text"]
-        skew = clock.skew(url)
+        skew = clock_skew.skew(url)
         assert skew is not None
         assert -3605 < skew <= -3598
 

@@ -12,13 +12,13 @@ from tests.operate.kit import MAIN, World
 from tests.worker import rig
 from tests.worker.rig import eventually
 
-from perago.attempt.target import TargetBranch
+from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeError, LakeRejected
 from perago.lake.client import LakeFS
 from perago.model import BranchName, CommitId
 from perago.operate import protection
-from perago.protocol import labels
-from perago.protocol.names import StagingName
+from perago.protocol import commit_labels
+from perago.protocol.staging_names import StagingName
 
 ROUNDS, RACERS = 12, 8
 FILE = "_lakefs_actions/perago_protect_main.yaml"
@@ -37,7 +37,7 @@ def branch(world: World, name: str, source: CommitId) -> BranchName:
 
 
 def merge(world: World, source: BranchName, expected: CommitId | None) -> None:
-    metadata = {} if expected is None else {labels.EXPECTED_HEAD: expected}
+    metadata = {} if expected is None else {commit_labels.EXPECTED_HEAD: expected}
     world.server.lake.merge(world.repository, source, MAIN, message="by hand", metadata=metadata, timeout=30)
 
 
@@ -99,7 +99,7 @@ def test_it_is_shown_installed_once_and_removed(world: World) -> None:
     assert said.out.splitlines()[-1] == f"branch main is at {world.head().id}"
     assert "workflows that started before that commit are refused" in said.err
     assert world.head().parents == (seed,)
-    assert labels.read(world.head().metadata) is None
+    assert commit_labels.read(world.head().metadata) is None
     installed = world.head().id
     again = world.perago("protect", world.repository, "main")
     assert (again.code, again.out) == (0, f"nothing to do: {FILE} is installed on branch main\n")

@@ -15,9 +15,9 @@ from lakefs_sdk.api_client import ApiClient
 from lakefs_sdk.configuration import Configuration
 from tests.operate.kit import World
 
+from perago.in_memory import scenario
 from perago.lake.client import LakeFS
-from perago.operate import publication
-from perago.testing import scene
+from perago.operate import protocol_check
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "publication_smoke.py"
 
@@ -41,7 +41,7 @@ def test_every_check_holds_and_nothing_is_left(world: World) -> None:
     said = world.perago("doctor", "--publication", world.repository)
     assert said.code == 0, said.out + said.err
     lines = said.out.splitlines()
-    assert len(lines) == len(publication.CHECKS) == 14
+    assert len(lines) == len(protocol_check.CHECKS) == 14
     assert all(line.endswith(": ok") for line in lines)
     assert branches_and_tags(world) == ["main"]
     assert world.head() == before
@@ -59,7 +59,7 @@ def test_the_script_is_the_same(world: World) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count('"holds": true') == len(publication.CHECKS)
+    assert done.stdout.count('"holds": true') == len(protocol_check.CHECKS)
 
 
 def no_interruption(_lake: LakeFS, *_arguments: object) -> None:
@@ -93,18 +93,18 @@ merge, commit_branch, branches = LakeFS.merge, LakeFS.commit_branch, LakeFS.bran
 @pytest.mark.parametrize(
     ("changes", "check"),
     [
-        ({"interrupt_updates": no_interruption}, publication.interruption),
-        ({"merge": merge_by_commit, "commit_branch": remember}, publication.by_name),
-        ({"merge": merge_by_commit, "commit_branch": remember}, publication.revocation),
-        ({"merge": without_labels}, publication.labels_survive),
-        ({"branches": list_nothing}, publication.live_rivals),
-        ({"branches": list_nothing}, publication.revocation),
+        ({"interrupt_updates": no_interruption}, protocol_check.interruption),
+        ({"merge": merge_by_commit, "commit_branch": remember}, protocol_check.by_name),
+        ({"merge": merge_by_commit, "commit_branch": remember}, protocol_check.revocation),
+        ({"merge": without_labels}, protocol_check.labels_survive),
+        ({"branches": list_nothing}, protocol_check.live_rivals),
+        ({"branches": list_nothing}, protocol_check.revocation),
     ],
 )
 def test_a_lakefs_that_does_not_do_what_it_should(
-    world: World, changes: dict[str, Any], check: Callable[[scene.Scene], None]
+    world: World, changes: dict[str, Any], check: Callable[[scenario.Scene], None]
 ) -> None:
-    with mock.patch.multiple(LakeFS, **changes), mock.patch.object(publication, "CHECKS", (check,)):
+    with mock.patch.multiple(LakeFS, **changes), mock.patch.object(protocol_check, "CHECKS", (check,)):
         said = world.perago("doctor", "--publication", world.repository)
     assert said.code == 1, said.out
     assert ": FAILED: " in said.out
@@ -141,8 +141,8 @@ def test_nothing_is_left_after_an_interruption(world: World, number: signal.Sign
 def test_what_cannot_be_checked_is_no_failure(world: World) -> None:
     """A server that runs no hooks."""
     with (
-        mock.patch.object(publication, "CHECKS", (publication.interruption,)),
-        mock.patch.object(publication, "_waiting_hook", return_value=_no_hook),
+        mock.patch.object(protocol_check, "CHECKS", (protocol_check.interruption,)),
+        mock.patch.object(protocol_check, "_waiting_hook", return_value=_no_hook),
     ):
         said = world.perago("doctor", "--publication", world.repository)
     assert said.code == 0, said.out

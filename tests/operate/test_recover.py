@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from tests.operate.kit import MAIN, World
 
-from perago.attempt.target import TargetBranch
+from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeUnknown
 from perago.lake.client import LakeFS
 from perago.model import BranchName

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from perago.model import Attempt, CommitId, TaskId, TaskType, WorkerId, WorkflowId
-from perago.protocol import labels
+from perago.protocol import commit_labels
 from perago.protocol.decision import Keep, Merge, MoveBack, Plan, Refuse, Replace, UnlabelledHead, decide
 from perago.protocol.head import (
     Abandoned,
@@ -22,7 +22,7 @@ from perago.protocol.head import (
 
 A, H, OTHER = CommitId("input"), CommitId("head"), CommitId("other")
 OWN = Attempt(WorkflowId("w-own"), TaskId("t-own"), 1, "here", 3, 0, TaskType("x"), WorkerId("n"), 1234, 1)
-BY = labels.Labels(WorkflowId("w-by"), TaskId("t-by"), "before", 4000)
+BY = commit_labels.Labels(WorkflowId("w-by"), TaskId("t-by"), "before", 4000)
 
 ABANDONED = Abandoned(BY, "its task is TIMED_OUT")
 UNLABELLED = Unlabelled("fix a typo", "a person")

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from perago.model import Attempt, Commit, CommitId, MetaRangeId, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
-from perago.protocol import head, labels
+from perago.protocol import commit_labels, head
 
 A, H, OTHER = CommitId("a"), CommitId("h"), CommitId("other")
 OWN = Attempt(WorkflowId("w-own"), TaskId("t-own"), 1, "here", 3, 0, TaskType("x"), WorkerId("n"), 1_234_567, 1)
 OWN_RUN = 5000
-BY = labels.Labels(WorkflowId("w-by"), TaskId("t-by"), "before", 4000, "0", "e1")
+BY = commit_labels.Labels(WorkflowId("w-by"), TaskId("t-by"), "before", 4000, "0", "e1")
 OVER = ["FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT", "CANCELED", "SKIPPED", "COMPLETED_WITH_ERRORS"]
 UNFINISHED = ["SCHEDULED", "IN_PROGRESS"]
 
 
-def commit(by: labels.Labels | None = BY) -> Commit:
+def commit(by: commit_labels.Labels | None = BY) -> Commit:
     metadata: dict[str, str] = {}
     if by is not None:
         metadata = {"perago.workflow": by.workflow_id, "perago.task_id": by.task_id, "perago.task": by.reference_name}
@@ -30,7 +30,7 @@ def seen(status: str, output: Any = None, **more: Any) -> Snapshot:
     return replace(found, **more)
 
 
-def judged(found: Snapshot | None, by: labels.Labels | None = BY) -> head.Standing:
+def judged(found: Snapshot | None, by: commit_labels.Labels | None = BY) -> head.Standing:
     return head.judge(commit(by), found, own=OWN, own_run=OWN_RUN)
 
 

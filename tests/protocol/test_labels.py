@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perago.model import Attempt, CommitId, ExecutionId, TaskId, TaskType, WorkerId, WorkflowId
-from perago.protocol import labels
+from perago.protocol import commit_labels
 
 TEXT = st.text(min_size=1, max_size=60)
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("x"), WorkerId("n"), 1234, 1)
-WRITTEN = labels.write(ATTEMPT, ExecutionId("e"), CommitId("a"), 1_763_251_200_123)
+WRITTEN = commit_labels.write(ATTEMPT, ExecutionId("e"), CommitId("a"), 1_763_251_200_123)
 
 
 @given(TEXT, TEXT, st.text(max_size=60), st.integers(0, 99), st.integers(0, 2**53), TEXT)
@@ -17,8 +17,10 @@ def test_what_was_written_is_read_back(
     workflow: str, task: str, reference: str, retry: int, created: int, execution: str
 ) -> None:
     attempt = Attempt(WorkflowId(workflow), TaskId(task), retry, reference, 1, 0, TaskType("x"), WorkerId("n"), 1, 1)
-    written = labels.write(attempt, ExecutionId(execution), CommitId("a"), created)
-    assert labels.read(written) == labels.Labels(attempt.workflow_id, attempt.task_id, reference, created, str(retry), execution)
+    written = commit_labels.write(attempt, ExecutionId(execution), CommitId("a"), created)
+    assert commit_labels.read(written) == commit_labels.Labels(
+        attempt.workflow_id, attempt.task_id, reference, created, str(retry), execution
+    )
 
 
 def test_the_labels_that_a_person_reads_and_the_hook_compares() -> None:
@@ -35,25 +37,25 @@ def test_the_labels_that_a_person_reads_and_the_hook_compares() -> None:
 
 
 def test_labels_that_others_add_do_not_matter() -> None:
-    assert labels.read({**WRITTEN, ".lakefs.merge.strategy": "default", "team": "x"}) == labels.read(WRITTEN)
+    assert commit_labels.read({**WRITTEN, ".lakefs.merge.strategy": "default", "team": "x"}) == commit_labels.read(WRITTEN)
 
 
 @pytest.mark.parametrize("missing", ["perago.workflow", "perago.task_id"])
 @pytest.mark.parametrize("empty", [False, True])
 def test_without_workflow_or_task_it_is_not_peragos(missing: str, empty: bool) -> None:
     without = {key: value for key, value in WRITTEN.items() if key != missing}
-    assert labels.read({**without, missing: ""} if empty else without) is None
-    assert labels.read({}) is None
+    assert commit_labels.read({**without, missing: ""} if empty else without) is None
+    assert commit_labels.read({}) is None
 
 
 @pytest.mark.parametrize("created", [None, "", "-5", "soon", "12.5", "²", "٣"])
 def test_a_creation_time_that_is_no_number_is_unknown(created: str | None) -> None:
     metadata = {key: value for key, value in WRITTEN.items() if key != "perago.workflow_created"}
-    read = labels.read(metadata if created is None else {**metadata, "perago.workflow_created": created})
+    read = commit_labels.read(metadata if created is None else {**metadata, "perago.workflow_created": created})
     assert read is not None
     assert read.workflow_created is None
 
 
 def test_the_labels_of_the_first_edition_name_the_task() -> None:
-    read = labels.read({"perago.workflow": "w", "perago.task_id": "t", "perago.phase": "try"})
-    assert read == labels.Labels(WorkflowId("w"), TaskId("t"), "", None)
+    read = commit_labels.read({"perago.workflow": "w", "perago.task_id": "t", "perago.phase": "try"})
+    assert read == commit_labels.Labels(WorkflowId("w"), TaskId("t"), "", None)

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perago.model import Attempt, BranchName, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
-from perago.protocol import names, rivals
+from perago.protocol import rivals, staging_names
 
 OWN = Attempt(WorkflowId("w-own"), TaskId("t-own"), 0, "here", 1, 0, TaskType("x"), WorkerId("n"), 20, 1)
 THEIRS = Attempt(WorkflowId("w"), TaskId("t"), 1, "there", 1, 0, TaskType("x"), WorkerId("n"), 10, 1)
@@ -27,8 +27,10 @@ SEEN = Snapshot(
 )
 
 
-def staging_name(attempt: Attempt) -> names.StagingName:
-    found = names.parse(names.staging_branch(attempt, names.execution_id(0, bytes(8)), BranchName("main")))
+def staging_name(attempt: Attempt) -> staging_names.StagingName:
+    found = staging_names.parse(
+        staging_names.staging_branch(attempt, staging_names.execution_id(0, bytes(8)), BranchName("main"))
+    )
     assert found is not None
     return found
 

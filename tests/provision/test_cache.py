@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from perago.errors import ProvisionError
+from perago.process.stop_request import Cancel, Cancelled
 from perago.provision import cache, manifest
 from perago.provision.cache import Cache, Recipe
-from perago.provision.cancel import Cancel, Cancelled
 from perago.provision.progress import Progress, quiet
 
 

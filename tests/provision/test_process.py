@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from perago.errors import ProvisionError
-from perago.provision import process
-from perago.provision.cancel import Cancel, Cancelled
-from perago.provision.process import Child, Command
+from perago.process import child_process
+from perago.process.child_process import Child, Command
+from perago.process.stop_request import Cancel, Cancelled
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 
 def test_a_command_runs_in_its_directory_and_its_output_goes_to_the_log(tmp_path: Path, cancel: Cancel) -> None:
-    assert process.run(shell(tmp_path, "pwd; echo oops >&2; exit 3"), cancel, lambda: None) == 3
+    assert child_process.run(shell(tmp_path, "pwd; echo oops >&2; exit 3"), cancel, lambda: None) == 3
     assert (tmp_path / "log").read_text() == f"{tmp_path}\noops\n"
 
 
@@ -121,14 +121,14 @@ def test_a_stop_request_ends_a_running_command(tmp_path: Path, cancel: Cancel) -
             cancel.request(signal.SIGTERM)
 
     with pytest.raises(Cancelled):
-        process.run(shell(tmp_path, "echo $$; exec sleep 60"), cancel, tick)
+        child_process.run(shell(tmp_path, "echo $$; exec sleep 60"), cancel, tick)
     assert not alive(pids[0])
 
 
 OWNER = """
     import sys, time, json
     from pathlib import Path
-    from perago.provision.process import Child, Command
+    from perago.process.child_process import Child, Command
     here = Path(sys.argv[1])
     children = [Child(Command(["/bin/sh", "-c", script], here, here / "log")) for script in sys.argv[2:]]
     print(json.dumps([child.pid for child in children]), flush=True)

@@ -17,7 +17,7 @@ from tests.worker.rig import Gate, Rig, Worker, eventually
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.model import BranchName, CommitId, ExecutionId, WorkflowId
-from perago.protocol import labels
+from perago.protocol import commit_labels
 
 EDIT = "tests.publication.tasks.edit"
 VIEW = "tests.publication.tasks.view"
@@ -251,7 +251,7 @@ class Held:
         site, real = self.branch.world.rig.site, self.branch.world.rig.real
         site.put(self.branch.name, f"data/{file}", b"held\n")
         created = int(real.call("GET", f"/workflow/{self.workflow}?includeTasks=false")["createTime"])
-        marks = labels.write(self.polled.attempt, ExecutionId(uuid.uuid4().hex[:24]), self.branch.base, created)
+        marks = commit_labels.write(self.polled.attempt, ExecutionId(uuid.uuid4().hex[:24]), self.branch.base, created)
         return site.lake.commit_branch(site.repository, self.branch.name, "published by hand", marks).id
 
     def complete(self, ref: CommitId | None, **result: object) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from perago.errors import ConductorUnavailable, ConductorUnknown, LakeUnavailable, LakeUnknown
-from perago.testing.lake import Step
+from perago.in_memory.lake import Step
 
 UPDATES = frozenset({"merge", "relocate"})
 """Two steps on the server, so they are requests of their own from the start."""

@@ -13,12 +13,12 @@ from tests.simulation.setting import Setting
 from tests.simulation.world import Fence, Rules, Worker, World
 
 from perago.errors import LakeNotFound, LakeUnknown
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.lake import MemoryLake
+from perago.in_memory.repository import Branch
 from perago.lake.port import PAGE
 from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
-from perago.protocol import fence, head, names
-from perago.testing.conductor import FakeConductor
-from perago.testing.lake import MemoryLake
-from perago.testing.repositories import Branch
+from perago.protocol import fence, head, staging_names
 
 # What is asked of Conductor.
 
@@ -175,7 +175,7 @@ class RestoresUnclaimed(OwnNames):
     """Sees no rivals when it has made a staging branch for the restoration of a commit."""
 
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
-        restores = len(self._own) == 1 and self._own[0].endswith(names.RESTORE)
+        restores = len(self._own) == 1 and self._own[0].endswith(staging_names.RESTORE)
         return [] if restores else super().branches(repository, prefix, page=page)
 
 
@@ -288,7 +288,7 @@ class Handleless(ByCommit):
 
     def _pinned(self, repository: Repository, branch: BranchName) -> BranchName:
         made = self.lake._repositories[repository].commits[self._staged[branch]]
-        name = names.parse(branch)
+        name = staging_names.parse(branch)
         is_own = name is not None and made.metadata.get("perago.execution") == name.execution_id
         return branch if is_own else super()._pinned(repository, branch)
 

@@ -7,11 +7,11 @@ from typing import Protocol
 from tests.simulation.setting import Setting
 
 from perago.errors import TaskStatus
+from perago.in_memory.lake import MemoryLake
+from perago.in_memory.repository import Record, Store
 from perago.model import Attempt, BranchName, Commit, CommitId, ExecutionId, ObjectPath, Outcome, Repository, TaskId, WorkspaceRef
-from perago.protocol import names
+from perago.protocol import staging_names
 from perago.protocol.decision import UnlabelledHead
-from perago.testing.lake import MemoryLake
-from perago.testing.repositories import Record, Store
 
 LOST = "an accepted publication stays visible"
 NOT_ON_INPUT = "an accepted publication is directly on its input"
@@ -142,8 +142,11 @@ class Oracle:
         """An execution that came to its end by itself."""
         if not author.faults & {"create_branch", "delete_branch"}:
             for branch in self._store.branches:
-                name = names.parse(branch)
-                if name is not None and (name.execution_id or "").rstrip(names.UNDO + names.RESTORE) == author.execution:
+                name = staging_names.parse(branch)
+                if (
+                    name is not None
+                    and (name.execution_id or "").rstrip(staging_names.UNDO + staging_names.RESTORE) == author.execution
+                ):
                     raise Broken("a finished execution leaves no staging branch", f"{author.name} left {branch}")
         if author.outcome is not None and author.outcome.status is not TaskStatus.COMPLETED:
             self._refused(author, author.outcome.reason or "")
@@ -161,9 +164,9 @@ class Oracle:
             if entry.is_exact and entry.commit not in shown and not self._has_gone_on(entry, shown):
                 raise Broken(NOT_RESTORED, f"{entry.commit[:8]} is not on the branch")
 
-    def collected(self, is_over: Callable[[names.StagingName], bool]) -> None:
+    def collected(self, is_over: Callable[[staging_names.StagingName], bool]) -> None:
         for branch in self._store.branches:
-            name = names.parse(branch)
+            name = staging_names.parse(branch)
             if name is not None and is_over(name):
                 raise Broken("no staging branch of a finished attempt survives a collection", branch)
 

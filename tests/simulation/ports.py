@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.simulation.actors import Actor
 
+from perago.in_memory.attempt_parts import DictWorkspace, Files
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.lake import MemoryLake
 from perago.lake.port import PAGE, Lake
 from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
-from perago.testing.attempts import DictWorkspace, Files
-from perago.testing.conductor import FakeConductor
-from perago.testing.lake import MemoryLake
 
 _LISTINGS = frozenset({"branches", "uncommitted"})
 

@@ -12,10 +12,13 @@ from tests.simulation.actors import UPDATES, Actor, How, Hub
 from tests.simulation.oracle import Oracle
 from tests.simulation.setting import Setting, one
 
-from perago.attempt import orphans, spine
-from perago.conductor import completion
+from perago.attempt import staging_gc, transaction
+from perago.conductor import reporting
 from perago.conductor.port import Conductor, Polled, Snapshot
 from perago.errors import PeragoError, TaskStatus
+from perago.in_memory import attempt_parts
+from perago.in_memory.conductor import FakeConductor, Step, Task
+from perago.in_memory.lake import MAIN, MemoryLake
 from perago.lake.port import Lake
 from perago.model import (
     Attempt,
@@ -31,11 +34,8 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
-from perago.protocol import fence, labels, names
-from perago.testing import attempts
-from perago.testing.conductor import FakeConductor, Step, Task
-from perago.testing.lake import MAIN, MemoryLake
-from perago.worker import restoring
+from perago.protocol import commit_labels, fence, staging_names
+from perago.supervisor import restore_accepted
 
 REPOSITORY = Repository("repo")
 PREFIX = "in/"
@@ -333,7 +333,7 @@ class World:
         polled = self.conductor.poll(kind, WorkerId("w-0"), wait_seconds=0)
         assert polled is not None
         self.conductor.terminate(workflow)
-        metadata = labels.write(polled.attempt, names.execution_id(0.0, bytes(8)), self.root, 0)
+        metadata = commit_labels.write(polled.attempt, staging_names.execution_id(0.0, bytes(8)), self.root, 0)
         self.lake.put(REPOSITORY, MAIN, ObjectPath("in/left"), b"behind")
         self.lake._commit_staged(REPOSITORY, MAIN, "left behind", metadata)
 
@@ -345,7 +345,7 @@ class World:
 
     def _start(self, number: int, ref: CommitId) -> None:
         shape = self.setting.workflows[number]
-        first = attempts.workspace_input(WorkspaceRef(REPOSITORY, MAIN, ref))
+        first = attempt_parts.workspace_input(WorkspaceRef(REPOSITORY, MAIN, ref))
 
         def given(step: int) -> Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]]:
             earlier = [_reference(before) for before in reversed(range(step))] if shape.is_chained and step >= shape.lanes else []
@@ -361,7 +361,7 @@ class World:
         polled = self.conductor.poll(row.task_type, WorkerId(f"w-{next(self._nonces)}"), wait_seconds=0)
         assert polled is not None
         number = len(self.workers) + 1
-        execution = names.execution_id(0.0, number.to_bytes(8))
+        execution = staging_names.execution_id(0.0, number.to_bytes(8))
         worker = Worker(f"w{number}", polled, body, _place(row), execution)
         self.workers[worker.name] = self._by_execution[worker.execution] = worker
         actor = Actor(worker.name, self.hub, lambda actor: self._work(worker, actor))
@@ -375,19 +375,19 @@ class World:
         lake = cast("Lake", net)
         conductor = self.rules.conductor(actor, self.conductor, lambda outcome: self._take(worker, outcome))
         workspace = ports.BranchWorkspace if worker.body.endswith(ON_BRANCH) else ports.NetWorkspace
-        execution = spine.Execution(
+        execution = transaction.Execution(
             worker.attempt,
             worker.execution,
-            attempts.DictTask(worker.run),
+            attempt_parts.DictTask(worker.run),
             lake,
             self.rules.fence(worker, conductor),
             lambda ref: workspace(net, lake, ref, PREFIX),
             clock=lambda: 0.0,
             unlabelled=self.setting.unlabelled,
         )
-        worker.outcome = spine.run(execution, worker.polled.input)
+        worker.outcome = transaction.run(execution, worker.polled.input)
         ticks = itertools.count()
-        delivery = completion.deliver(
+        delivery = reporting.deliver(
             cast("Conductor", conductor),
             worker.attempt,
             worker.outcome,
@@ -396,7 +396,7 @@ class World:
             clock=lambda: float(next(ticks)),
             sleep=lambda _seconds: None,
         )
-        if isinstance(delivery, completion.Superseded) and delivery.accepted is not None and self.rules.restores:
+        if isinstance(delivery, reporting.Superseded) and delivery.accepted is not None and self.rules.restores:
             self._restore(worker, delivery.accepted, lake, cast("Conductor", conductor))
         worker.has_ended = True
 
@@ -409,7 +409,7 @@ class World:
             facts=SimpleNamespace(publish_seconds=1.0),
         )
         try:
-            restoring.restore(running, accepted, lake, conductor)
+            restore_accepted.restore(running, accepted, lake, conductor)
         except PeragoError:  # it is logged
             worker.is_restored = False
 
@@ -420,7 +420,7 @@ class World:
             return
         if self.conductor.workflow_status(row.workflow_id) not in fence.ACTIVE_WORKFLOW:
             return
-        is_late = not completion.is_current(worker.attempt, self.conductor.task(row.task_id))
+        is_late = not reporting.is_current(worker.attempt, self.conductor.task(row.task_id))
         if is_late and not self.setting.takes_late_reports:
             return
         if outcome.status is TaskStatus.COMPLETED:
@@ -434,8 +434,8 @@ class World:
         lake = cast("Lake", ports.NetLake(actor, self.lake))
         conductor = cast("Conductor", ports.NetConductor(actor, self.conductor, lambda _outcome: None))
         with contextlib.suppress(PeragoError):  # the command ends with it
-            found = orphans.find(lake, conductor, REPOSITORY, now=0.0, older_than=1e9)
-            list(orphans.delete(lake, REPOSITORY, found))
+            found = staging_gc.find(lake, conductor, REPOSITORY, now=0.0, older_than=1e9)
+            list(staging_gc.delete(lake, REPOSITORY, found))
 
     def finish(self) -> None:
         """Everybody dies, every request comes to its end, and what Conductor no longer waits for is collected."""
@@ -455,10 +455,10 @@ class World:
         self.oracle.collected(lambda _name: True)
 
     def collect(self) -> None:
-        found = orphans.find(self.lake, self.conductor, REPOSITORY, now=0.0, older_than=1e9)
-        list(orphans.delete(self.lake, REPOSITORY, found))
+        found = staging_gc.find(self.lake, self.conductor, REPOSITORY, now=0.0, older_than=1e9)
+        list(staging_gc.delete(self.lake, REPOSITORY, found))
 
-    def _is_awaited(self, name: names.StagingName) -> bool:
+    def _is_awaited(self, name: staging_names.StagingName) -> bool:
         return any(row.task_id == name.task_id for row in self._unfinished())
 
 

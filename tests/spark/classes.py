@@ -15,9 +15,9 @@ from tests.lake.arrange import RealSite
 from tests.worker.rig import ROOT
 
 from perago.dev.stack import Endpoints
+from perago.process.stop_request import Cancel
 from perago.provision import java
 from perago.provision.cache import Cache, Recipe, default_root
-from perago.provision.cancel import Cancel
 from perago.provision.progress import quiet
 from perago.spark import options, runtime, s3a
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 from tests.worker.rig import command, eventually
 
-from perago.provision.process import Child, Command
+from perago.process.child_process import Child, Command
 from perago.spark.runtime import Runtime
 
 _MASTER = "org.apache.spark.deploy.master.Master"

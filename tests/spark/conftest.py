@@ -9,9 +9,9 @@ from tests.spark import classes
 from tests.spark.kit import Desk
 
 from perago.dev.stack import Endpoints
+from perago.process.stop_request import Cancel
 from perago.provision import maven
 from perago.provision.cache import Cache, default_root
-from perago.provision.cancel import Cancel
 from perago.provision.progress import quiet
 from perago.spark import options, runtime
 from perago.spark.driver import Driver

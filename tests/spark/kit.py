@@ -9,10 +9,10 @@ from tests.attempt.bed import Bed
 
 from perago import SparkWorkspace, events
 from perago.conductor.port import Polled
+from perago.in_memory import attempt_parts
 from perago.model import Commit, CommitId, Listing, Outcome, WorkspaceRef
 from perago.spark import session, workspace
 from perago.spark.options import Access
-from perago.testing import attempts
 
 Body = Callable[[SparkWorkspace], object]
 
@@ -28,7 +28,7 @@ class Desk:
     heard: list[events.Event] = field(default_factory=list[events.Event])
 
     def run(self, body: Body, polled: Polled | None = None, *, read_only: bool = False, **checks: Any) -> Outcome:
-        task = attempts.DictTask(cast("Callable[[attempts.Files], object]", body), read_only, **checks)
+        task = attempt_parts.DictTask(cast("Callable[[attempt_parts.Files], object]", body), read_only, **checks)
         return self.bed.run(polled or self.bed.start(), task, workspaces=self.workspace)
 
     def workspace(self, ref: WorkspaceRef) -> workspace.SparkBranch:

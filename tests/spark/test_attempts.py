@@ -9,8 +9,8 @@ from tests.spark.kit import Desk, requires
 
 from perago import SparkWorkspace, events
 from perago.errors import TaskStatus
+from perago.in_memory import attempt_parts, scenario
 from perago.model import BranchName
-from perago.testing import attempts, scene
 
 ROWS = "id int, kind string"
 
@@ -39,7 +39,7 @@ def test_what_a_body_writes_is_published_on_its_input_and_nothing_else(desk: Des
     assert outcome.output is not None
     assert outcome.output["result"] == {"rows": 10}
     head = desk.head()
-    assert (scene.ref_of(outcome), head.parents) == (head.id, (a,))
+    assert (scenario.ref_of(outcome), head.parents) == (head.id, (a,))
     new = set(desk.paths()) - set(desk.paths(a))
     assert new
     assert all(path.startswith("in/out/part-") and path.endswith(".parquet") for path in new)
@@ -49,7 +49,7 @@ def test_a_body_that_writes_nothing_leaves_the_branch_where_it_is(desk: Desk) ->
     a = desk.csv("raw/rows.csv")
     outcome = desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()})
     assert completed(outcome)
-    assert (scene.ref_of(outcome), desk.head().id) == (a, a)
+    assert (scenario.ref_of(outcome), desk.head().id) == (a, a)
 
 
 def test_a_read_only_task_has_no_output_and_no_branch(desk: Desk) -> None:
@@ -64,7 +64,7 @@ def test_a_read_only_task_has_no_output_and_no_branch(desk: Desk) -> None:
 
     outcome = desk.run(body, read_only=True)
     assert completed(outcome)
-    assert (scene.ref_of(outcome), desk.head().id, branches) == (a, a, [])
+    assert (scenario.ref_of(outcome), desk.head().id, branches) == (a, a, [])
     for write in (lambda workspace: workspace.output("x"), lambda workspace: workspace.write_text("x", "y")):
         refused = desk.run(write, read_only=True)
         assert refused.status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
@@ -79,7 +79,7 @@ def test_a_retry_replaces_an_abandoned_publication(desk: Desk) -> None:
     outcome = desk.run(double, desk.bed.retry(first))
     assert completed(outcome)
     assert desk.head().parents == (a,)
-    assert desk.head().id not in {a, scene.ref_of(abandoned)}
+    assert desk.head().id not in {a, scenario.ref_of(abandoned)}
 
 
 def test_a_path_is_overwritten_while_it_is_read(desk: Desk) -> None:
@@ -189,7 +189,7 @@ def test_leftovers_of_committers_are_not_published_and_those_of_the_input_stay(d
     def body(workspace: SparkWorkspace) -> object:
         branch = BranchName(workspace.output("x").split("/")[3])
         for path in ("in/new/_temporary/0/part", "in/new/__magic_job-1/part.pendingset", "in/new/", "new/"):
-            attempts.upload(desk.bed.lake, desk.bed.repository, branch, path, b"")
+            attempt_parts.upload(desk.bed.lake, desk.bed.repository, branch, path, b"")
         workspace.write_text("new/data", "data")
         return {}
 

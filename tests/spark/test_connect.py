@@ -17,10 +17,10 @@ from tests.worker.rig import eventually
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
 from perago.errors import RuntimeConfigError, TaskStatus
-from perago.provision.process import Child
-from perago.spark import connect, options, runtime, silence
+from perago.in_memory import scenario
+from perago.process.child_process import Child
+from perago.spark import connect, options, quiesce, runtime
 from perago.spark.driver import Driver
-from perago.testing import scene
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SMALL = {
@@ -89,7 +89,7 @@ def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(de
     desk.bed.a = desk.head().id
     read = desk.run(lambda workspace: {"rows": workspace.spark.read.parquet(workspace.input("out")).count()})
     assert completed(read)
-    assert (scene.ref_of(read), desk.head().id) == (desk.bed.a, desk.bed.a)
+    assert (scenario.ref_of(read), desk.head().id) == (desk.bed.a, desk.bed.a)
 
 
 def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(desk: Desk) -> None:
@@ -206,7 +206,7 @@ def test_a_server_that_dies_costs_the_attempt_and_nothing_is_published(
     """Last in this file: there is no server after it."""
     a = desk.csv("raw/rows.csv")
     monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
-    monkeypatch.setattr(silence, "SECONDS", 1.0)
+    monkeypatch.setattr(quiesce, "SECONDS", 1.0)
 
     def body(workspace: SparkWorkspace) -> object:
         workspace.write_text("done", "yes")

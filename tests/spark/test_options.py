@@ -8,9 +8,9 @@ import pytest
 from perago.errors import RuntimeConfigError
 from perago.model import Repository
 from perago.provision.progress import quiet
-from perago.spark import driver, engine, home, leftovers, options, runtime, s3a
+from perago.spark import committer_leftovers, driver, driver_directory, engine, options, runtime, s3a
+from perago.spark.job_monitor import progress
 from perago.spark.session import Work
-from perago.spark.watch import progress
 
 NEEDED = runtime.Runtime(Path("/java"), (Path("/jars/a.jar"), Path("/jars/b.jar")))
 ACCESS = options.Access("https://lake.example.com", "key-id", "secret-key")
@@ -67,14 +67,14 @@ def test_credentials_stand_under_one_repository_and_in_no_text() -> None:
 
 @pytest.mark.parametrize("path", ["a/", "a/_temporary/0/x", "a/__magic/x", "a/__magic_job-7/x", "a/.spark-staging-7/b=1/x"])
 def test_what_is_a_leftover(path: str) -> None:
-    assert leftovers.is_leftover(path)
+    assert committer_leftovers.is_leftover(path)
 
 
 @pytest.mark.parametrize(
     "path", ["a/_SUCCESS", "a/_delta_log/0.json", "a/temporary/x", "a/x__magic", "_temporary_/x", "a/.spark/x"]
 )
 def test_what_is_none(path: str) -> None:
-    assert not leftovers.is_leftover(path)
+    assert not committer_leftovers.is_leftover(path)
 
 
 def test_homes_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_homes_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path: Path
     dead.mkdir()
     (dead / "lock").touch()
     (tmp_path / "somebody's").mkdir()
-    first = home.create(tmp_path)
-    second = home.create(tmp_path)
+    first = driver_directory.create(tmp_path)
+    second = driver_directory.create(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"somebody's", first.path.name, second.path.name}
     first.close()
     second.close()

@@ -6,8 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from perago import SparkWorkspace, WorkspaceSpec, require_glob, task
+from perago.local_run import environment
 from perago.spark.driver import Driver
-from perago.testing import environment, run_task
+from perago.testing import run_task
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,8 +9,8 @@ from tests.spark.test_attempts import ROWS, completed
 
 from perago import SparkWorkspace
 from perago.errors import LakeConflict, TaskStatus
+from perago.in_memory import scenario
 from perago.model import BranchName
-from perago.testing import scene
 
 RENAMING = {
     "spark.sql.sources.commitProtocolClass": "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol",
@@ -165,8 +165,8 @@ def test_two_branches_of_one_table_cannot_be_merged(desk: Desk) -> None:
 
     assert completed(desk.run(body))
     merge: dict[str, Any] = {"message": "by hand", "metadata": {}, "timeout": 30}
-    lake.merge(repository, sides[0], scene.MAIN, **merge)
+    lake.merge(repository, sides[0], scenario.MAIN, **merge)
     with pytest.raises(LakeConflict):
-        lake.merge(repository, sides[1], scene.MAIN, **merge)
+        lake.merge(repository, sides[1], scenario.MAIN, **merge)
     for side in sides:
         lake.delete_branch(repository, side)

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from perago.errors import LakeCorrupt, LakeNotFound
+from perago.in_memory.lake import MAIN
+from perago.local_run.folder_lake import REPOSITORY, FolderLake
 from perago.model import BranchName, ObjectPath
-from perago.testing.folder import REPOSITORY, FolderLake
-from perago.testing.lake import MAIN
 
 STAGING = BranchName("staging")
 

@@ -8,8 +8,8 @@ from tests.lake.arrange import MemorySite
 from tests.lake.test_conformance_branches import *  # noqa: F403 - its tests run here, with the fixture below
 from tests.lake.test_conformance_objects import *  # noqa: F403
 
+from perago.local_run.folder_lake import REPOSITORY, FolderLake
 from perago.model import BranchName, CommitId, ObjectPath
-from perago.testing.folder import REPOSITORY, FolderLake
 
 
 class FolderSite(MemorySite):

@@ -74,7 +74,7 @@ class Worker:
     def executors(self) -> list[int]:
         """Living processes that run attempts, each below its warden, which is the supervisor's child."""
         wardens = children(self.pid)
-        found = [pid for warden in wardens for pid in children(warden) if b"perago.worker.executor" in command(pid)]
+        found = [pid for warden in wardens for pid in children(warden) if b"perago.executor.main" in command(pid)]
         self.seen.update(found, wardens, *map(children, found))
         return found
 

@@ -9,9 +9,9 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from perago.worker import quantity
-from perago.worker.settings import Settings
-from perago.worker.supervisor import SETTLE_SECONDS
+from perago import human_units
+from perago.settings import Settings
+from perago.supervisor.serve import SETTLE_SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = "1.33.0"
@@ -42,7 +42,7 @@ def test_the_settings_of_the_manifest_are_settings() -> None:
 
 
 def test_a_pod_is_given_longer_than_the_worker_gives_its_attempts() -> None:
-    bound = quantity.seconds(documents()[0]["data"]["PERAGO_SHUTDOWN_FORCE_KILL_AFTER"])
+    bound = human_units.seconds(documents()[0]["data"]["PERAGO_SHUTDOWN_FORCE_KILL_AFTER"])
     assert documents()[1]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= bound + SETTLE_SECONDS
 
 

@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 
-from perago.worker import lines
+from perago.supervisor import output_reader
 
 
 async def heard(data: bytes, *, parts: int = 1) -> list[str]:
@@ -13,7 +13,7 @@ async def heard(data: bytes, *, parts: int = 1) -> list[str]:
     found: list[str] = []
     reader, writer = os.pipe()
     loop = asyncio.get_running_loop()
-    _, protocol = await loop.connect_read_pipe(lambda: lines.Lines(found.append), os.fdopen(reader, "rb"))
+    _, protocol = await loop.connect_read_pipe(lambda: output_reader.Lines(found.append), os.fdopen(reader, "rb"))
     size = -(-len(data) // parts)
     for start in range(0, len(data), size):
         await loop.run_in_executor(None, _write, writer, data[start : start + size])
@@ -37,12 +37,12 @@ def test_bytes_that_are_no_text_are_shown() -> None:
 
 
 def test_an_endless_line_is_cut() -> None:
-    found = asyncio.run(heard(b"x" * (3 * lines.LONGEST_LINE + 5)))
-    assert [len(line) for line in found] == [lines.LONGEST_LINE] * 3 + [5]
+    found = asyncio.run(heard(b"x" * (3 * output_reader.LONGEST_LINE + 5)))
+    assert [len(line) for line in found] == [output_reader.LONGEST_LINE] * 3 + [5]
 
 
 def test_nothing_is_lost_of_many() -> None:
-    count = 5 * lines.AT_ONCE + 3
+    count = 5 * output_reader.AT_ONCE + 3
     assert asyncio.run(heard(b"".join(b"%d\n" % number for number in range(count)))) == [str(number) for number in range(count)]
 
 
@@ -50,7 +50,9 @@ def test_the_loop_turns_while_somebody_floods_it() -> None:
     async def main() -> float:
         reader, writer = os.pipe()
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: lines.Lines(lambda _: time.sleep(0.0001)), os.fdopen(reader, "rb"))
+        transport, _ = await loop.connect_read_pipe(
+            lambda: output_reader.Lines(lambda _: time.sleep(0.0001)), os.fdopen(reader, "rb")
+        )
         os.set_blocking(writer, False)
         longest, end = 0.0, time.monotonic() + 2
         while time.monotonic() < end:

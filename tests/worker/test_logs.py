@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perago.worker import logs
+from perago.supervisor import logs
 
 
 class Terminal(io.StringIO):

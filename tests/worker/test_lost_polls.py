@@ -11,10 +11,10 @@ from tests.faults.proxy import Exchange, FaultProxy, Gone
 from tests.worker.rig import PLAIN, Rig, eventually
 
 from perago.errors import ConductorUnavailable
+from perago.in_memory.conductor import FakeConductor, Step
 from perago.model import Attempt, TaskType, WorkerId
-from perago.testing.conductor import FakeConductor, Step
-from perago.worker import logs, lostpolls
-from perago.worker.desk import Desk
+from perago.supervisor import logs, lost_polls
+from perago.supervisor.blocking_calls import Desk
 
 TYPE = TaskType("type")
 POLL = "GET /api/tasks/poll/"
@@ -47,8 +47,8 @@ class Stale(FakeConductor):
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lostpolls, "DUE_AFTER", (0.01, 0.02, 0.03))
-    monkeypatch.setattr(lostpolls, "pause_after", lambda failures: 0.01)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(lost_polls, "DUE_AFTER", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(lost_polls, "pause_after", lambda failures: 0.01)  # pyright: ignore[reportUnknownLambdaType]
 
 
 def search(server: FakeConductor, folder: Path, *worker_ids: str) -> list[str]:
@@ -58,7 +58,7 @@ def search(server: FakeConductor, folder: Path, *worker_ids: str) -> list[str]:
 
     async def work() -> None:
         with ThreadPoolExecutor(max_workers=4) as pool:
-            polls = lostpolls.LostPolls(Desk(server, pool), log, asyncio.Event())
+            polls = lost_polls.LostPolls(Desk(server, pool), log, asyncio.Event())
             for worker_id in worker_ids or ("lost",):
                 polls.add(TYPE, WorkerId(worker_id))
             await asyncio.wait_for(polls.settle(), 10)
@@ -88,7 +88,7 @@ def test_an_outage_that_cuts_many_polls_is_searched_once_at_a_time(tmp_path: Pat
 
 
 def test_what_was_lost_long_ago_is_left_to_its_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lostpolls, "LONGEST_OUTAGE", 0.1)
+    monkeypatch.setattr(lost_polls, "LONGEST_OUTAGE", 0.1)
     server = Indexed(away=10**9)
     assert search(server, tmp_path) == []
     assert server.looks > 1

@@ -4,59 +4,60 @@ import re
 
 import pytest
 
+from perago import ipc
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.events import Done, Phase, Progress, Removal, Removed, Revoked
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
-from perago.provision.death import Death
-from perago.worker import messages, metrics, slot, supervisor, tally
+from perago.process.exit_status import Death
+from perago.supervisor import attempt_stats, metrics, serve, slot
 
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
 SEEN = Snapshot(WorkflowId("w"), TaskId("t"), 2, "IN_PROGRESS", WorkerId("n"), 17, 1, "RUNNING", {"a": [1, None]})
-FACTS = messages.TaskFacts("module", "type", True, {"name": "type", "inputKeys": ["params"]}, 60.0, 15.0, 30.0, ("careful",))
+FACTS = ipc.TaskFacts("module", "type", True, {"name": "type", "inputKeys": ["params"]}, 60.0, 15.0, 30.0, ("careful",))
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        messages.Run(Polled(ATTEMPT, {"params": {"ü": [1.5, None, {"x": True}]}}, 60.0, 0.0), ExecutionId("e"), 12.5),
-        messages.Answer(1, SEEN),
-        messages.Answer(2, error="ConductorNotFound", message="gone"),
-        messages.LeaseMoved(9.25),
-        messages.Cancel(ExecutionId("e"), "why"),
+        ipc.Run(Polled(ATTEMPT, {"params": {"ü": [1.5, None, {"x": True}]}}, 60.0, 0.0), ExecutionId("e"), 12.5),
+        ipc.Answer(1, SEEN),
+        ipc.Answer(2, error="ConductorNotFound", message="gone"),
+        ipc.LeaseMoved(9.25),
+        ipc.Cancel(ExecutionId("e"), "why"),
     ],
 )
-def test_what_the_supervisor_says_arrives_as_it_was(message: messages.ToExecutor) -> None:
-    data = messages.for_executor(message)
-    assert messages.length(data[:4]) == len(data) - 4
-    assert messages.read_by_executor(data[4:]) == message
+def test_what_the_supervisor_says_arrives_as_it_was(message: ipc.ToExecutor) -> None:
+    data = ipc.for_executor(message)
+    assert ipc.length(data[:4]) == len(data) - 4
+    assert ipc.read_by_executor(data[4:]) == message
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        messages.Declared((FACTS,)),
-        messages.Refused("no"),
-        messages.Ready(7),
-        messages.Fence(3),
-        messages.LookUp(4, TaskId("t"), WorkflowId("w")),
-        messages.LookUp(5, TaskId("t")),
-        messages.Happened(Done(Phase.BODY, "body", 0.5, error="x")),
-        messages.Happened(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
-        messages.Happened(Removed(Removal.RESTORE, "main", "gone", "head", "why")),
-        messages.Happened(Revoked("step a of workflow w", was_live=False)),
-        messages.Remark("warning", "text"),
-        messages.Finished(ExecutionId("e"), Outcome(TaskStatus.COMPLETED, {"result": {"n": 2**70}}, None, ("a", "b"))),
-        messages.Finished(ExecutionId("e"), Outcome(TaskStatus.FAILED, None, "why")),
+        ipc.Declared((FACTS,)),
+        ipc.Refused("no"),
+        ipc.Ready(7),
+        ipc.Fence(3),
+        ipc.LookUp(4, TaskId("t"), WorkflowId("w")),
+        ipc.LookUp(5, TaskId("t")),
+        ipc.Happened(Done(Phase.BODY, "body", 0.5, error="x")),
+        ipc.Happened(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
+        ipc.Happened(Removed(Removal.RESTORE, "main", "gone", "head", "why")),
+        ipc.Happened(Revoked("step a of workflow w", was_live=False)),
+        ipc.Remark("warning", "text"),
+        ipc.Finished(ExecutionId("e"), Outcome(TaskStatus.COMPLETED, {"result": {"n": 2**70}}, None, ("a", "b"))),
+        ipc.Finished(ExecutionId("e"), Outcome(TaskStatus.FAILED, None, "why")),
     ],
 )
-def test_what_the_executor_says_arrives_as_it_was(message: messages.ToSupervisor) -> None:
-    assert messages.read_by_supervisor(messages.for_supervisor(message)[4:]) == message
+def test_what_the_executor_says_arrives_as_it_was(message: ipc.ToSupervisor) -> None:
+    assert ipc.read_by_supervisor(ipc.for_supervisor(message)[4:]) == message
 
 
 def test_a_channel_out_of_step_is_noticed() -> None:
     with pytest.raises(ValueError, match="out of step"):
-        messages.length(b"\xff\xff\xff\xff")
+        ipc.length(b"\xff\xff\xff\xff")
 
 
 @pytest.mark.parametrize(
@@ -73,16 +74,16 @@ def test_the_first_restart_is_at_once_and_the_pauses_are_bounded() -> None:
 
 
 def test_many_modules_still_make_a_file_name() -> None:
-    assert supervisor.short(["a.b", "c"], "+") == "a.b+c"
+    assert serve.short(["a.b", "c"], "+") == "a.b+c"
     many = [f"company.department.pipelines.step{number:02d}" for number in range(30)]
-    names = {supervisor.short(some, "+") for some in (many, many[:-1], [*many[:-1], "other"])}
+    names = {serve.short(some, "+") for some in (many, many[:-1], [*many[:-1], "other"])}
     assert len(names) == 3
-    assert all(len(name) <= supervisor.LONGEST_LABEL for name in names)
-    assert re.fullmatch(r"[\w.]+", supervisor.short(many, ""))
+    assert all(len(name) <= serve.LONGEST_LABEL for name in names)
+    assert re.fullmatch(r"[\w.]+", serve.short(many, ""))
 
 
 def test_a_tally_sums_up_its_events() -> None:
-    told = tally.Tally(began=100.0)
+    told = attempt_stats.Tally(began=100.0)
     told.add(Progress(Phase.DOWNLOAD, files=5, bytes=50, total_files=10))
     assert (told.phase, told.shown_progress()) == (Phase.DOWNLOAD, "5 of 10 files, 50 bytes")
     told.add(Done(Phase.DOWNLOAD, "download", 1.5, files=10, bytes=100, requests=11))

@@ -9,11 +9,11 @@ import pytest
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, ConductorUnknown
+from perago.in_memory.conductor import FakeConductor, Step
 from perago.model import TaskType, WorkerId
-from perago.testing.conductor import FakeConductor, Step
-from perago.worker import polling
-from perago.worker.desk import Desk
-from perago.worker.polling import Polling, Queue
+from perago.supervisor import poller
+from perago.supervisor.blocking_calls import Desk
+from perago.supervisor.poller import Polling, Queue
 
 A, B, C = TaskType("a"), TaskType("b"), TaskType("c")
 
@@ -39,39 +39,39 @@ def made(server: FakeConductor, types: list[TaskType], slots: int) -> Polling:
 
 
 def test_every_poll_has_a_nonce_of_its_own() -> None:
-    names = {polling.nonce("slot0001") for _ in range(100)}
+    names = {poller.nonce("slot0001") for _ in range(100)}
     assert len(names) == 100
     assert all(name.startswith("slot0001-") for name in names)
 
 
 def test_the_queue_that_waited_longest_comes_next() -> None:
     queues = [Queue(A, asked_at=10, was_empty=False), Queue(B, asked_at=9, was_empty=False), Queue(C, asking=1, asked_at=1)]
-    assert polling.choose(queues, 20) is queues[1]
+    assert poller.choose(queues, 20) is queues[1]
 
 
 def test_an_empty_queue_is_left_alone_for_a_moment_only() -> None:
     queues = [Queue(A, asked_at=10.0, was_empty=False), Queue(B, asked_at=9.9, was_empty=True)]
-    assert polling.choose(queues, 10.05) is queues[0]
-    assert polling.choose(queues, 10.2) is queues[1]
+    assert poller.choose(queues, 10.05) is queues[0]
+    assert poller.choose(queues, 10.2) is queues[1]
 
 
 def test_a_held_queue_is_not_asked() -> None:
-    assert polling.choose([Queue(A, is_held=True)], 0) is None
+    assert poller.choose([Queue(A, is_held=True)], 0) is None
 
 
 def test_polls_wait_long_where_every_queue_can_have_a_slot_and_not_at_all_beside_work() -> None:
     idle, busy = Queue(A, was_empty=True), Queue(B, was_empty=False)
-    assert polling.patience([idle, busy], idle, 2, 10.0) == polling.LONG_SECONDS
-    assert polling.patience([idle, Queue(C)], idle, 1, 10.0) == polling.SHORT_SECONDS
-    assert polling.patience([idle, busy], idle, 1, 10.0) == 0.0
+    assert poller.patience([idle, busy], idle, 2, 10.0) == poller.LONG_SECONDS
+    assert poller.patience([idle, Queue(C)], idle, 1, 10.0) == poller.SHORT_SECONDS
+    assert poller.patience([idle, busy], idle, 1, 10.0) == 0.0
 
 
 def test_no_slot_waits_for_a_queue_while_another_gives_at_once() -> None:
     idle, full = Queue(A, was_empty=True), Queue(B, was_empty=False, has_more=True)
-    assert polling.patience([idle, full], idle, 4, 10.0) == 0.0
-    assert polling.patience([idle, full], full, 4, 10.0) == polling.LONG_SECONDS
+    assert poller.patience([idle, full], idle, 4, 10.0) == 0.0
+    assert poller.patience([idle, full], full, 4, 10.0) == poller.LONG_SECONDS
     full.is_held = True
-    assert polling.patience([idle, full], idle, 4, 10.0) == polling.LONG_SECONDS
+    assert poller.patience([idle, full], idle, 4, 10.0) == poller.LONG_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_an_empty_queue_is_not_asked_without_end_because_another_is_not_to_be_ha
     server = Counting()
 
     async def main() -> None:
-        poller = made(server, [A, B], slots)
-        poller.queues = [replace(busy), Queue(B)]
-        asking = [asyncio.create_task(poller.next(f"s{number}", lambda: True)) for number in range(slots)]
+        polling = made(server, [A, B], slots)
+        polling.queues = [replace(busy), Queue(B)]
+        asking = [asyncio.create_task(polling.next(f"s{number}", lambda: True)) for number in range(slots)]
         await asyncio.sleep(1.0)
-        poller.stop()
+        polling.stop()
         await asyncio.gather(*asking)
 
     asyncio.run(main())
@@ -100,10 +100,10 @@ def test_an_idle_worker_asks_once_a_second_per_type_however_many_slots_it_has() 
     server = Counting()
 
     async def main() -> None:
-        poller = made(server, [A, B], 8)
-        slots = [asyncio.create_task(poller.next(f"s{number}", lambda: True)) for number in range(8)]
+        polling = made(server, [A, B], 8)
+        slots = [asyncio.create_task(polling.next(f"s{number}", lambda: True)) for number in range(8)]
         await asyncio.sleep(2.2)
-        poller.stop()
+        polling.stop()
         await asyncio.gather(*slots)
 
     asyncio.run(main())
@@ -116,10 +116,10 @@ def test_one_slot_drains_a_queue_without_waiting_for_an_empty_one() -> None:
         server.start([Step(A, "it")])
 
     async def main() -> float:
-        poller = made(server, [A, B], 1)
+        polling = made(server, [A, B], 1)
         began = time.monotonic()
         for _ in range(40):
-            assert await poller.next("s1", lambda: True) is not None
+            assert await polling.next("s1", lambda: True) is not None
         return time.monotonic() - began
 
     assert asyncio.run(main()) < 1.0
@@ -130,10 +130,10 @@ def test_a_task_that_arrives_while_the_worker_stops_is_handed_back() -> None:
     server = Counting()
 
     async def main() -> None:
-        poller = made(server, [A], 1)
-        asking = asyncio.create_task(poller.next("s1", lambda: True))
+        polling = made(server, [A], 1)
+        asking = asyncio.create_task(polling.next("s1", lambda: True))
         await asyncio.sleep(0.2)
-        poller.stop()
+        polling.stop()
         server.start([Step(A, "it")])
         assert await asking is None
 
@@ -147,13 +147,13 @@ def test_an_outage_slows_the_polls_down() -> None:
     server.down = True
 
     async def main() -> None:
-        poller = made(server, [A, B, C], 8)
-        slots = [asyncio.create_task(poller.next(f"s{number}", lambda: True)) for number in range(8)]
+        polling = made(server, [A, B, C], 8)
+        slots = [asyncio.create_task(polling.next(f"s{number}", lambda: True)) for number in range(8)]
         await asyncio.sleep(1.5)
         server.down = False
         server.start([Step(A, "it")])
         await asyncio.wait(slots, timeout=20, return_when=asyncio.FIRST_COMPLETED)
-        poller.stop()
+        polling.stop()
         await asyncio.gather(*slots)
 
     asyncio.run(main())
@@ -165,13 +165,13 @@ def test_a_poll_goes_along_with_a_report_of_its_type_while_the_queue_gives_at_on
     server.start([Step(A, "it")])
 
     async def main() -> None:
-        poller = made(server, [A, B], 1)
-        assert poller.along("s1", A) is None, "nothing is known of the queue yet"
-        poller.queues[1].asked_at = time.monotonic()
-        assert await poller.next("s1", lambda: True) is not None
-        assert poller.along("s1", B) is None, "it is the turn of A"
-        assert poller.along("s1", A) is not None
-        assert poller.along("s2", A) is None, "one slot, one poll"
+        polling = made(server, [A, B], 1)
+        assert polling.along("s1", A) is None, "nothing is known of the queue yet"
+        polling.queues[1].asked_at = time.monotonic()
+        assert await polling.next("s1", lambda: True) is not None
+        assert polling.along("s1", B) is None, "it is the turn of A"
+        assert polling.along("s1", A) is not None
+        assert polling.along("s2", A) is None, "one slot, one poll"
 
     asyncio.run(main())
 
@@ -180,12 +180,12 @@ def test_a_poll_goes_alone_where_the_task_had_to_be_waited_for() -> None:
     server = Counting()
 
     async def main() -> None:
-        poller = made(server, [A], 1)
-        asking = asyncio.create_task(poller.next("s1", lambda: True))
-        await asyncio.sleep(2 * polling.AT_ONCE_SECONDS)
+        polling = made(server, [A], 1)
+        asking = asyncio.create_task(polling.next("s1", lambda: True))
+        await asyncio.sleep(2 * poller.AT_ONCE_SECONDS)
         server.start([Step(A, "it")])
         assert await asking is not None
-        assert poller.along("s1", A) is None
+        assert polling.along("s1", A) is None
 
     asyncio.run(main())
 
@@ -195,18 +195,18 @@ def gone_along(answer: Polled | Exception | None) -> tuple[object, list[WorkerId
     server, lost = Counting(), list[WorkerId]()
 
     async def main() -> object:
-        poller = made(server, [A], 1)
-        poller.lost = lambda _type, worker_id: lost.append(worker_id)
-        poller.queues[0].has_more = True
-        along = poller.along("s1", A)
+        polling = made(server, [A], 1)
+        polling.lost = lambda _type, worker_id: lost.append(worker_id)
+        polling.queues[0].has_more = True
+        along = polling.along("s1", A)
         assert along is not None
         if isinstance(answer, Exception):
             along.answer.set_exception(answer)
         else:
             along.answer.set_result((answer, 7.0))
-        found = await poller.next("s1", lambda: False, along)
-        assert poller.queues[0].asking == 0
-        assert poller.queues[0].has_more == isinstance(answer, Polled)
+        found = await polling.next("s1", lambda: False, along)
+        assert polling.queues[0].asking == 0
+        assert polling.queues[0].has_more == isinstance(answer, Polled)
         assert lost in ([], [along.worker_id])
         return found
 
@@ -239,20 +239,20 @@ def test_what_came_with_the_last_report_of_a_worker_that_stops_is_handed_back() 
     task = one(server)
 
     async def main() -> None:
-        poller = made(server, [A], 1)
-        poller.queues[0].has_more = True
-        along = poller.along("s1", A)
+        polling = made(server, [A], 1)
+        polling.queues[0].has_more = True
+        along = polling.along("s1", A)
         assert along is not None
         along.answer.set_result((task, 7.0))
-        poller.stop()
-        assert await poller.next("s1", lambda: True, along) is None
-        assert poller.along("s1", A) is None
+        polling.stop()
+        assert await polling.next("s1", lambda: True, along) is None
+        assert polling.along("s1", A) is None
 
     asyncio.run(main())
     assert server.tasks[task.attempt.task_id].status == "SCHEDULED"
 
 
 def test_pauses_grow_and_are_bounded() -> None:
-    pauses = [polling.pause_after(failures) for failures in range(1, 30)]
-    assert pauses[0] <= polling.FIRST_PAUSE
-    assert max(pauses) <= polling.LONGEST_PAUSE
+    pauses = [poller.pause_after(failures) for failures in range(1, 30)]
+    assert pauses[0] <= poller.FIRST_PAUSE
+    assert max(pauses) <= poller.LONGEST_PAUSE

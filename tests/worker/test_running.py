@@ -11,22 +11,23 @@ from typing import Any, cast
 
 import pytest
 
-from perago.conductor import completion
+from perago import ipc
+from perago.conductor import reporting
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, TaskStatus
 from perago.events import Event
+from perago.in_memory.conductor import FakeConductor, Step
 from perago.model import Attempt, CommitId, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
-from perago.testing.conductor import FakeConductor, Step
-from perago.worker import logs, messages
-from perago.worker.broker import Broker
-from perago.worker.desk import Desk
-from perago.worker.metrics import Metrics
-from perago.worker.polling import Along, Polling, Queue
-from perago.worker.running import YOUNG_SECONDS, Running
-from perago.worker.slot import Slot
+from perago.supervisor import logs
+from perago.supervisor.attempt_loop import Broker
+from perago.supervisor.blocking_calls import Desk
+from perago.supervisor.metrics import Metrics
+from perago.supervisor.poller import Along, Polling, Queue
+from perago.supervisor.slot import Slot
+from perago.supervisor.supervised_attempt import YOUNG_SECONDS, Running
 
 TYPE = TaskType("type")
-FACTS = messages.TaskFacts("module", TYPE, False, {"name": TYPE}, 60.0, 15.0, 30.0)
+FACTS = ipc.TaskFacts("module", TYPE, False, {"name": TYPE}, 60.0, 15.0, 30.0)
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"n": 1}})
 
 
@@ -82,7 +83,7 @@ def rerun(server: FakeConductor, workflow: WorkflowId, attempt: Attempt) -> Poll
     return polled(server, "b")
 
 
-def running(desk: Desk, of: Polled, *, polled_at: float | None = None, facts: messages.TaskFacts = FACTS) -> Running:
+def running(desk: Desk, of: Polled, *, polled_at: float | None = None, facts: ipc.TaskFacts = FACTS) -> Running:
     now = asyncio.get_running_loop().time()
     at = now if polled_at is None else now + polled_at
     return Running(of, facts, ExecutionId("e"), desk, cast("Any", Listener()), polled_at=at)
@@ -91,17 +92,17 @@ def running(desk: Desk, of: Polled, *, polled_at: float | None = None, facts: me
 @pytest.mark.parametrize(
     ("facts", "since_poll"), [(replace(FACTS, needs_lake=True), 0.0), (FACTS, -YOUNG_SECONDS)], ids=["publishes", "not young"]
 )
-def test_a_result_is_not_reported_for_the_execution_after_a_rerun(facts: messages.TaskFacts, since_poll: float) -> None:
+def test_a_result_is_not_reported_for_the_execution_after_a_rerun(facts: ipc.TaskFacts, since_poll: float) -> None:
     server = FakeConductor()
     workflow = server.start([Step(TYPE, "it")])
 
-    async def work(desk: Desk) -> completion.Delivery:
+    async def work(desk: Desk) -> reporting.Delivery:
         first = polled(server)
         ours = running(desk, first, polled_at=since_poll, facts=facts)
         rerun(server, workflow, first.attempt)
         return await ours.deliver(DONE, until=lambda: float("inf"))
 
-    assert isinstance(on_desk(server, work), completion.Superseded)
+    assert isinstance(on_desk(server, work), reporting.Superseded)
     (task,) = server.tasks.values()
     assert (task.status, task.worker_id) == ("IN_PROGRESS", "b")
 
@@ -226,7 +227,7 @@ def test_a_full_queue_is_emptied_by_one_poll_and_the_reports(tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["half of a pair \ud800"])
 def test_an_input_that_is_no_text_fails_its_attempt_and_not_the_worker(text: str) -> None:
     with pytest.raises(ValueError, match="surrogates not allowed"):
-        messages.for_executor(messages.Run(Polled(_attempt(), {"params": {"x": text}}, 60.0), ExecutionId("e"), 1.0))
+        ipc.for_executor(ipc.Run(Polled(_attempt(), {"params": {"x": text}}, 60.0), ExecutionId("e"), 1.0))
 
 
 def _attempt() -> Attempt:

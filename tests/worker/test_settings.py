@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from perago import human_units, settings
 from perago.errors import RuntimeConfigError
-from perago.worker import quantity, settings
 
 LAKEFS = {
     "LAKECTL_SERVER_ENDPOINT_URL": "http://lake:8000",
@@ -132,23 +132,23 @@ def test_the_worker_id_prefix_comes_from_the_module_unless_set(tmp_path: Path) -
     [("90", 90), ("30s", 30), ("15m", 900), ("24h", 86400), ("30d", 2592000), ("1h30m", 5400), ("250ms", 0.25)],
 )
 def test_durations(text: str, expected: float) -> None:
-    assert quantity.seconds(text) == expected
+    assert human_units.seconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "h", "1w", "1h 3x", "-5s", "1..5s"])
 def test_durations_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="write a duration"):
-        quantity.seconds(text)
+        human_units.seconds(text)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("0", 0), ("4096", 4096), ("100MB", 10**8), ("1.5 GB", 15 * 10**8), ("2GiB", 2**31)]
 )
 def test_sizes(text: str, expected: int) -> None:
-    assert quantity.size(text) == expected
+    assert human_units.size(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "MB", "10XB", "-1", "1MB2"])
 def test_sizes_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="write a size"):
-        quantity.size(text)
+        human_units.size(text)

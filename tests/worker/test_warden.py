@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.worker.rig import alive, children, eventually
 
-from perago.worker import warden
+from perago.process import executor_guardian
 
 MISCHIEF = """
 import os, pathlib, subprocess, sys, time
@@ -72,7 +72,7 @@ def start(folder: Path, module: str) -> Kept:
     line, orders = socket.socketpair()
     with theirs, orders:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", warden.__file__, str(theirs.fileno()), module],
+            [sys.executable, "-I", "-S", executor_guardian.__file__, str(theirs.fileno()), module],
             cwd=folder,
             stdin=orders.fileno(),
             stdout=subprocess.DEVNULL,
@@ -100,7 +100,7 @@ def test_everything_ends_with_the_executor(kept: Kept) -> None:
 
 def test_everything_ends_when_it_is_told_so(kept: Kept) -> None:
     pids = [kept.pid("child"), kept.pid("daemon"), kept.executor()]
-    kept.line.send(warden.END)
+    kept.line.send(executor_guardian.END)
     assert kept.last_word() == b"-9"
     assert not any(map(alive, pids))
 
@@ -114,7 +114,7 @@ def test_everything_ends_when_nobody_holds_the_line_any_more(kept: Kept) -> None
 
 def test_orphans_end_alone_where_only_they_are_meant(kept: Kept) -> None:
     child, daemon, executor = kept.pid("child"), kept.pid("daemon"), kept.executor()
-    kept.line.send(warden.END_ORPHANS)
+    kept.line.send(executor_guardian.END_ORPHANS)
     eventually(lambda: not Path(f"/proc/{daemon}").exists(), within=5)
     assert alive(child)
     assert alive(executor)
@@ -124,7 +124,7 @@ def test_signals_for_a_whole_session_do_not_end_it(kept: Kept) -> None:
     executor = kept.executor()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         kept.process.send_signal(number)
-    kept.line.send(warden.END_ORPHANS)
+    kept.line.send(executor_guardian.END_ORPHANS)
     daemon = kept.pid("daemon")
     eventually(lambda: not Path(f"/proc/{daemon}").exists(), within=5)
     assert alive(executor)

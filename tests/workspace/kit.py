@@ -14,6 +14,7 @@ import urllib3
 from perago import events
 from perago.dev.stack import Endpoints
 from perago.errors import LakeConflict
+from perago.in_memory.lake import MemoryLake
 from perago.lake import client, http, port
 from perago.model import (
     Attempt,
@@ -30,8 +31,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
-from perago.testing.lake import MemoryLake
-from perago.workspace import local, options
+from perago.workspace import local_workspace, options
 
 MAIN = BranchName("main")
 TIMEOUTS = http.Timeouts(connect=5, request=30)
@@ -144,17 +144,19 @@ class Bench:
 
     def workspace(
         self, commit: CommitId, prefix: str = "/", *, settings: options.Options | None = None, lake: port.Lake | None = None
-    ) -> local.LocalWorkspace:
+    ) -> local_workspace.LocalWorkspace:
         self._executions += 1
         ref = WorkspaceRef(self.lab.repository, MAIN, commit)
         execution = ExecutionId(f"exec{self._executions}")
         chosen = settings or self.settings
-        return local.LocalWorkspace(lake or self.lab.lake, ref, prefix, attempt(), execution, chosen, self.events.append)
+        return local_workspace.LocalWorkspace(
+            lake or self.lab.lake, ref, prefix, attempt(), execution, chosen, self.events.append
+        )
 
     @contextmanager
     def opened(
         self, commit: CommitId, prefix: str = "/", *, settings: options.Options | None = None
-    ) -> Generator[local.LocalWorkspace]:
+    ) -> Generator[local_workspace.LocalWorkspace]:
         workspace = self.workspace(commit, prefix, settings=settings)
         try:
             workspace.open()
@@ -162,7 +164,7 @@ class Bench:
         finally:
             workspace.close()
 
-    def publish(self, workspace: local.LocalWorkspace, base: CommitId) -> CommitId:
+    def publish(self, workspace: local_workspace.LocalWorkspace, base: CommitId) -> CommitId:
         """Fill and commit a staging branch of its own; the commit, or `base` where nothing changed."""
         if workspace.changed().is_empty:
             return base

@@ -11,7 +11,8 @@ from tests.workspace import kit
 
 from perago.lake import port
 from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath, Repository
-from perago.workspace import drawer, local, options
+from perago.workspace import local_workspace, options
+from perago.workspace.cache import small_object_db
 
 STAGING = BranchName("staging")
 
@@ -27,7 +28,7 @@ def requests(bench: kit.Bench, action: Callable[[], object]) -> Counter[str]:
     return Counter(bench.lab.calls) - before - Counter({"capabilities": 1})
 
 
-def staged(bench: kit.Bench, workspace: local.LocalWorkspace, base: CommitId) -> Counter[str]:
+def staged(bench: kit.Bench, workspace: local_workspace.LocalWorkspace, base: CommitId) -> Counter[str]:
     workspace.changed()
     bench.lab.lake.create_branch(bench.lab.repository, STAGING, base)
     return requests(bench, lambda: workspace.fill(STAGING))
@@ -170,7 +171,7 @@ def test_checksums_that_are_no_md5_are_compared_by_our_own(
 
 def large(count: int) -> dict[str, bytes]:
     """Each is an entry of its own in the cache."""
-    return {path: data + bytes(drawer.LARGEST) for path, data in files(count).items()}
+    return {path: data + bytes(small_object_db.LARGEST) for path, data in files(count).items()}
 
 
 def lose_and_damage_small(root: Path) -> None:

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from perago.workspace import crew
+from perago.workspace.transfer import thread_pool
 
 
 def nothing() -> None:
@@ -18,7 +18,7 @@ def test_every_item_is_done_once_by_no_more_threads_than_allowed() -> None:
         names.add(f"{threading.get_ident()}")
         done.append(item)
 
-    with crew.Crew(work, light=3, heavy=1, name="test") as hands:
+    with thread_pool.Crew(work, light=3, heavy=1, name="test") as hands:
         for item in range(500):
             hands.put(item, heavy=item % 10 == 0)
         hands.wait_below(1, nothing)
@@ -36,7 +36,7 @@ def test_heavy_items_do_not_hold_up_light_ones() -> None:
         else:
             light_done.set()
 
-    with crew.Crew(work, light=1, heavy=1, name="test") as hands:
+    with thread_pool.Crew(work, light=1, heavy=1, name="test") as hands:
         for _ in range(5):
             hands.put("heavy", heavy=True)
         hands.put("light")
@@ -53,7 +53,7 @@ def test_the_first_error_is_raised_and_the_rest_is_dropped() -> None:
             raise ValueError("broken")
         done.append(item)
 
-    with crew.Crew(work, light=1, heavy=1, name="test") as hands:
+    with thread_pool.Crew(work, light=1, heavy=1, name="test") as hands:
         for item in range(100):
             hands.put(item)
         with pytest.raises(ValueError, match="broken"):
@@ -71,7 +71,7 @@ def test_what_runs_is_waited_for_when_the_block_is_left_by_an_error() -> None:
         finished.set()
 
     def interrupted() -> None:
-        with crew.Crew(work, light=1, heavy=1, name="test") as hands:
+        with thread_pool.Crew(work, light=1, heavy=1, name="test") as hands:
             hands.put(1)
             hands.put(2)
             assert started.wait(10)
@@ -93,7 +93,7 @@ def test_waiting_ticks_and_lets_go_when_few_enough_are_left() -> None:
         ticks.append(1)
         release.release(2)
 
-    with crew.Crew(work, light=4, heavy=1, name="test") as hands:
+    with thread_pool.Crew(work, light=4, heavy=1, name="test") as hands:
         for item in range(5):
             hands.put(item)
         hands.wait_below(4, tick)
@@ -108,7 +108,7 @@ def test_one_item_starts_one_thread() -> None:
     def work(_: int) -> None:
         seen.append(len([thread for thread in threading.enumerate() if thread.name == "single"]))
 
-    with crew.Crew(work, light=8, heavy=8, name="single") as hands:
+    with thread_pool.Crew(work, light=8, heavy=8, name="single") as hands:
         hands.put(1)
         hands.wait_below(1, nothing)
     assert seen == [1]

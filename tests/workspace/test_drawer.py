@@ -9,51 +9,51 @@ from pathlib import Path
 import pytest
 from tests.workspace import kit
 
-from perago.workspace import drawer
+from perago.workspace.cache import small_object_db
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[drawer.Drawer]:
-    made = drawer.Drawer(str(tmp_path))
+def opened(tmp_path: Path) -> Iterator[small_object_db.Drawer]:
+    made = small_object_db.Drawer(str(tmp_path))
     yield made
     made.flush()
 
 
-def put(box: drawer.Drawer, *contents: bytes) -> None:
+def put(box: small_object_db.Drawer, *contents: bytes) -> None:
     for data in contents:
         box.put(kit.md5(data), data)
 
 
-def take(box: drawer.Drawer, data: bytes) -> bytes | None:
+def take(box: small_object_db.Drawer, data: bytes) -> bytes | None:
     return box.take([kit.md5(data)]).get(kit.md5(data))
 
 
-def total(box: drawer.Drawer) -> int:
+def total(box: small_object_db.Drawer) -> int:
     return sum(item.cost for item in box.held())
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_was_put_in_is_there_for_oneself_and_once_flushed_for_others(
-    opened: drawer.Drawer, tmp_path: Path, flushed: bool
+    opened: small_object_db.Drawer, tmp_path: Path, flushed: bool
 ) -> None:
     put(opened, b"one", b"", b"two")
     if flushed:
         opened.flush()
     assert [take(opened, data) for data in (b"one", b"", b"two")] == [b"one", b"", b"two"]
     assert take(opened, b"three") is None
-    other = drawer.Drawer(str(tmp_path))
+    other = small_object_db.Drawer(str(tmp_path))
     assert take(other, b"one") == (b"one" if flushed else None)
     other.flush()
 
 
-def test_much_is_written_before_anybody_flushes(opened: drawer.Drawer, tmp_path: Path) -> None:
-    put(opened, *(os.urandom(drawer.LARGEST) for _ in range(40)))
-    other = drawer.Drawer(str(tmp_path))
-    assert total(other) > 30 * drawer.LARGEST
+def test_much_is_written_before_anybody_flushes(opened: small_object_db.Drawer, tmp_path: Path) -> None:
+    put(opened, *(os.urandom(small_object_db.LARGEST) for _ in range(40)))
+    other = small_object_db.Drawer(str(tmp_path))
+    assert total(other) > 30 * small_object_db.LARGEST
     other.flush()
 
 
-def test_wrong_bytes_are_a_miss_and_make_room_for_the_right_ones(opened: drawer.Drawer, tmp_path: Path) -> None:
+def test_wrong_bytes_are_a_miss_and_make_room_for_the_right_ones(opened: small_object_db.Drawer, tmp_path: Path) -> None:
     put(opened, b"right", b"other")
     opened.flush()
     harm = sqlite3.connect(tmp_path / "small.db", isolation_level=None)
@@ -67,7 +67,7 @@ def test_wrong_bytes_are_a_miss_and_make_room_for_the_right_ones(opened: drawer.
 
 
 @pytest.mark.parametrize("damage", [b"not a database at all", b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_damaged_database_is_thrown_away_and_made_anew(opened: drawer.Drawer, tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_database_is_thrown_away_and_made_anew(opened: small_object_db.Drawer, tmp_path: Path, damage: bytes) -> None:
     put(opened, b"one")
     opened.flush()
     (tmp_path / "small.db").write_bytes(damage)
@@ -78,11 +78,11 @@ def test_a_damaged_database_is_thrown_away_and_made_anew(opened: drawer.Drawer, 
 
 
 def test_a_database_that_stays_locked_is_left_alone(
-    opened: drawer.Drawer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: small_object_db.Drawer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(opened, b"one")
     opened.flush()
-    monkeypatch.setattr(drawer, "_BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(small_object_db, "_BUSY_SECONDS", 0.01)
     rival = sqlite3.connect(tmp_path / "small.db", isolation_level=None)
     rival.execute("BEGIN EXCLUSIVE")
     put(opened, b"two")
@@ -90,45 +90,47 @@ def test_a_database_that_stays_locked_is_left_alone(
     rival.execute("ROLLBACK")
     rival.close()
     assert take(opened, b"one") is None
-    fresh = drawer.Drawer(str(tmp_path))
+    fresh = small_object_db.Drawer(str(tmp_path))
     assert take(fresh, b"one") == b"one"
     fresh.flush()
 
 
 def test_no_place_for_a_database_is_a_miss(tmp_path: Path) -> None:
-    nowhere = drawer.Drawer(str(tmp_path / "missing"))
+    nowhere = small_object_db.Drawer(str(tmp_path / "missing"))
     put(nowhere, b"one")
     nowhere.flush()
     assert take(nowhere, b"one") is None
     assert nowhere.held() == []
 
 
-def test_the_hour_of_last_use_decides_what_is_dropped_first(opened: drawer.Drawer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hour_of_last_use_decides_what_is_dropped_first(
+    opened: small_object_db.Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for hour, data in enumerate((b"first", b"second", b"third")):
-        monkeypatch.setattr(drawer, "_this_hour", lambda hour=hour: hour)
+        monkeypatch.setattr(small_object_db, "_this_hour", lambda hour=hour: hour)
         put(opened, data)
         opened.flush()
     assert take(opened, b"first") == b"first"
     opened.flush()
     oldest = min(opened.held(), key=lambda item: item.used_ns)
-    assert oldest.free(1) == drawer.cost(6)
+    assert oldest.free(1) == small_object_db.cost(6)
     assert [take(opened, data) for data in (b"first", b"second", b"third")] == [b"first", None, b"third"]
 
 
-def test_dropping_frees_no_more_than_it_must_and_gives_the_disk_back(opened: drawer.Drawer, tmp_path: Path) -> None:
+def test_dropping_frees_no_more_than_it_must_and_gives_the_disk_back(opened: small_object_db.Drawer, tmp_path: Path) -> None:
     put(opened, *(os.urandom(60_000) for _ in range(100)))
     opened.flush()
     before, size = total(opened), (tmp_path / "small.db").stat().st_size
     (share,) = opened.held()
     freed = share.free(3_000_000)
-    assert 3_000_000 <= freed < 3_000_000 + drawer.cost(60_000)
+    assert 3_000_000 <= freed < 3_000_000 + small_object_db.cost(60_000)
     assert total(opened) == before - freed
     opened.flush()
     assert (tmp_path / "small.db").stat().st_size < size - 2_500_000
 
 
 def _child(root: Path, number: int) -> None:
-    box = drawer.Drawer(str(root))
+    box = small_object_db.Drawer(str(root))
     for step in range(300):
         put(box, b"%d" % (step + number * 150) * 100)
         assert take(box, b"%d" % step * 100) in (None, b"%d" % step * 100)
@@ -143,12 +145,12 @@ def test_several_processes_fill_one_database_from_nothing(tmp_path: Path) -> Non
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 4
-    box = drawer.Drawer(str(tmp_path))
+    box = small_object_db.Drawer(str(tmp_path))
     assert len([n for n in range(750) if take(box, b"%d" % n * 100)]) == 750
     box.flush()
 
 
-def test_a_fork_leaves_both_sides_with_a_working_drawer(opened: drawer.Drawer) -> None:
+def test_a_fork_leaves_both_sides_with_a_working_drawer(opened: small_object_db.Drawer) -> None:
     put(opened, b"before")
     opened.flush()
     assert take(opened, b"before") == b"before"

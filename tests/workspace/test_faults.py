@@ -7,9 +7,9 @@ from tests.faults import proxy as faults
 from tests.workspace import kit
 
 from perago.errors import LakeConflict, LakeError, LakeUnavailable, LakeUnknown, WorkspaceError
+from perago.in_memory.lake import Step
 from perago.model import BranchName, CommitId
-from perago.testing.lake import Step
-from perago.workspace import local, scratch
+from perago.workspace import attempt_directory, local_workspace
 
 STAGING = BranchName("staging")
 FILES: dict[str, bytes] = {f"p/{n}": b"%d" % n * 2000 for n in range(8)}
@@ -27,7 +27,7 @@ class Line:
         self.client = lab.client(proxy.url)
         self.base = lab.commit(FILES)
 
-    def workspace(self) -> local.LocalWorkspace:
+    def workspace(self) -> local_workspace.LocalWorkspace:
         return self.bench.workspace(self.base, "p", lake=self.client)
 
 
@@ -167,7 +167,7 @@ def test_a_disk_that_refuses_is_an_error_that_names_the_file(memory_bench: kit.B
         raise OSError(28, "No space left on device")
 
     workspace = memory_bench.workspace(commit, "p")
-    monkeypatch.setattr("perago.workspace.download.os.mkdir", full)
+    monkeypatch.setattr("perago.workspace.transfer.download.os.mkdir", full)
     with pytest.raises(WorkspaceError, match="No space left on device"):
         workspace.open()
     monkeypatch.undo()
@@ -177,9 +177,9 @@ def test_a_disk_that_refuses_is_an_error_that_names_the_file(memory_bench: kit.B
 def test_housekeeping_that_fails_is_an_event_and_no_error(memory_bench: kit.Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = memory_bench.workspace(memory_bench.lab.commit({"p/x": b"1"}), "p")
     workspace.open()
-    monkeypatch.setattr("perago.workspace.removal.empty_directory", lambda *_, **__: "x: Operation not permitted")
+    monkeypatch.setattr("perago.workspace.rmtree.empty_directory", lambda *_, **__: "x: Operation not permitted")
     workspace.close()
     assert "failed to clean local workspace: x: Operation not permitted" in repr(memory_bench.events[-1])
     monkeypatch.undo()
     memory_bench.workspace(CommitId("any")).close()
-    assert len(scratch.sweep(memory_bench.settings.root)) == 1
+    assert len(attempt_directory.sweep(memory_bench.settings.root)) == 1

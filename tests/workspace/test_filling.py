@@ -8,24 +8,26 @@ import pytest
 from tests.workspace import kit
 
 from perago.model import FilePath
-from perago.workspace import cache, crew, filling, sync, tree
+from perago.workspace import diff, scan
+from perago.workspace.cache import backfill, content_cache
+from perago.workspace.transfer import thread_pool
 
-LARGE = os.urandom(crew.HEAVY + 1)
+LARGE = os.urandom(thread_pool.HEAVY + 1)
 PATH = FilePath("large")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[cache.Cache]:
-    made = cache.Cache(tmp_path / "cache")
+def store(tmp_path: Path) -> Iterator[content_cache.Cache]:
+    made = content_cache.Cache(tmp_path / "cache")
     yield made
     made.flush()
 
 
-def downloaded(work: Path) -> sync.Manifest:
+def downloaded(work: Path) -> diff.Manifest:
     work.mkdir()
     (work / PATH).write_bytes(LARGE)
-    status = tree.file_stat((work / PATH).stat())
-    return {PATH: sync.Entry(len(LARGE), kit.md5(LARGE), status, executable=False)}
+    status = scan.file_stat((work / PATH).stat())
+    return {PATH: diff.Entry(len(LARGE), kit.md5(LARGE), status, executable=False)}
 
 
 def edit(file: Path) -> None:
@@ -54,41 +56,43 @@ def test_a_second_attempt_reads_nothing_of_a_large_file_that_the_first_one_left_
 
 @pytest.mark.parametrize("harm", [edit, replace, Path.unlink])
 def test_what_the_body_did_before_the_copy_keeps_it_out(
-    store: cache.Cache, tmp_path: Path, harm: Callable[[Path], object]
+    store: content_cache.Cache, tmp_path: Path, harm: Callable[[Path], object]
 ) -> None:
     manifest = downloaded(tmp_path / "work")
     harm(tmp_path / "work" / PATH)
-    filling.Filling(store, str(tmp_path / "work"), manifest, [PATH]).finish()
+    backfill.Filling(store, str(tmp_path / "work"), manifest, [PATH]).finish()
     assert not store.holds(kit.md5(LARGE), len(LARGE))
     assert store.is_on
 
 
 def test_what_the_body_does_during_the_copy_keeps_it_out(
-    store: cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: content_cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = downloaded(tmp_path / "work")
-    copy = cache.copying.copy
+    copy = content_cache.file_copy.copy
 
     def slow(*arguments: int | str) -> os.stat_result:
         edit(tmp_path / "work" / PATH)
         return copy(*arguments)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(cache.copying, "copy", slow)
-    filling.Filling(store, str(tmp_path / "work"), manifest, [PATH]).finish()
+    monkeypatch.setattr(content_cache.file_copy, "copy", slow)
+    backfill.Filling(store, str(tmp_path / "work"), manifest, [PATH]).finish()
     assert not store.holds(kit.md5(LARGE), len(LARGE))
 
 
-def test_giving_up_leaves_the_rest_and_no_thread(store: cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_giving_up_leaves_the_rest_and_no_thread(
+    store: content_cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manifest = downloaded(tmp_path / "work")
     kept: list[str] = []
-    job: list[filling.Filling] = []
+    job: list[backfill.Filling] = []
 
     def insert(source: str, *_: object, **__: object) -> None:
         kept.append(source)
         job[0]._given_up.set()
 
     monkeypatch.setattr(store, "insert", insert)
-    monkeypatch.setattr(filling.threading.Thread, "start", lambda _self: None)
-    job.append(filling.Filling(store, str(tmp_path / "work"), manifest, [PATH, PATH, PATH]))
+    monkeypatch.setattr(backfill.threading.Thread, "start", lambda _self: None)
+    job.append(backfill.Filling(store, str(tmp_path / "work"), manifest, [PATH, PATH, PATH]))
     job[0]._fill([PATH, PATH, PATH])
     assert len(kept) == 1

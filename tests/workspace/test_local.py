@@ -13,7 +13,7 @@ from perago.attempt import port as attempt_port
 from perago.errors import WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, FilePath, ObjectInfo, ObjectPath
-from perago.workspace import options, sync, tree
+from perago.workspace import diff, options, scan
 
 HOSTILE = [
     "100%", "a+b", "a#b?c&d=e", " spaced out ", "emoji-🎧/🎚️.wav", "back\\slash", "C:x", "C:\\x\\y", "new\nline", "tab\t",
@@ -79,7 +79,7 @@ def test_names_that_fold_together_are_refused_where_they_fold(bench: kit.Bench, 
     commit = bench.lab.commit({"p/Foo": b"1", "p/foo": b"2"})
     with bench.opened(commit, "p") as workspace:
         assert kit.read(workspace.argument()) == {"Foo": b"1", "foo": b"2"}
-    monkeypatch.setattr("perago.workspace.probes.folds_names", lambda _: True)
+    monkeypatch.setattr("perago.workspace.filesystem_probes.folds_names", lambda _: True)
     folding = bench.workspace(commit, "p")
     with pytest.raises(WorkspaceError, match="folds case or accents"):
         folding.open()
@@ -170,7 +170,7 @@ def test_content_type_and_user_metadata_survive_untouched_edited_and_mode_change
     found = bench.objects(made)
     assert {info.content_type for info in found.values()} == {"text/x-sh"}
     assert found["p/same"].metadata == found["p/edit"].metadata == {"owner": "team-a"}
-    assert found["p/mode"].metadata == {"owner": "team-a", sync.EXECUTABLE_KEY: "true"}
+    assert found["p/mode"].metadata == {"owner": "team-a", diff.EXECUTABLE_KEY: "true"}
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 30])
@@ -256,13 +256,13 @@ def test_a_root_that_is_lost_during_the_scan_is_noticed(bench: kit.Bench, monkey
     commit = bench.lab.commit({"p/a": b"1"})
     with bench.opened(commit, "p") as workspace:
         root = workspace.argument()
-        real = tree.scan
+        real = scan.scan
 
-        def replace_and_scan(path: str) -> tree.Scan:
+        def replace_and_scan(path: str) -> scan.Scan:
             replaced(root)
             return real(path)
 
-        monkeypatch.setattr(tree, "scan", replace_and_scan)
+        monkeypatch.setattr(scan, "scan", replace_and_scan)
         with pytest.raises(WorkspaceError, match="cannot be trusted any more: it was replaced"):
             workspace.changed()
 

@@ -6,24 +6,24 @@ from hypothesis import strategies as st
 
 from perago.errors import WorkspaceError
 from perago.model import FilePath, ObjectInfo, ObjectPath
-from perago.workspace import names
+from perago.workspace import path_mapping
 
 
 def local(prefix: str, path: str, size: int = 1) -> FilePath | None:
-    return names.to_local(prefix, ObjectInfo(ObjectPath(path), size, ""))
+    return path_mapping.to_local(prefix, ObjectInfo(ObjectPath(path), size, ""))
 
 
 @pytest.mark.parametrize(
     ("prefix", "listed"), [("/", ""), ("", ""), ("/audio/render", "audio/render/"), ("audio/", "audio/"), ("a b", "a b/")]
 )
 def test_a_listing_prefix_ends_in_a_slash_or_is_the_root(prefix: str, listed: str) -> None:
-    assert names.listing_prefix(prefix) == listed
+    assert path_mapping.listing_prefix(prefix) == listed
 
 
 @pytest.mark.parametrize("prefix", ["../x", "a/../b", "a//b", "./a", "a/\0"])
 def test_a_prefix_stays_inside_the_repository(prefix: str) -> None:
     with pytest.raises(WorkspaceError, match="workspace prefix"):
-        names.listing_prefix(prefix)
+        path_mapping.listing_prefix(prefix)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_markers_are_no_business_files(path: str, size: int) -> None:
 def test_hook_files_of_lakefs_are_never_part_of_a_workspace() -> None:
     assert local("", "_lakefs_actions/fence.yaml") is None
     with pytest.raises(WorkspaceError, match="lakeFS hooks"):
-        names.to_object("", FilePath("_lakefs_actions/evil.yaml"))
-    assert names.to_object("p/", FilePath("_lakefs_actions/data")) == "p/_lakefs_actions/data"
+        path_mapping.to_object("", FilePath("_lakefs_actions/evil.yaml"))
+    assert path_mapping.to_object("p/", FilePath("_lakefs_actions/data")) == "p/_lakefs_actions/data"
 
 
 @pytest.mark.parametrize(
@@ -68,29 +68,29 @@ def test_hook_files_of_lakefs_are_never_part_of_a_workspace() -> None:
     ["a\\b", "C:x", "100%", "a+b", "a#b?c", " spaced ", "emoji-🎧", "new\nline", "\x1b[0m", "sub/.perago-attempt.json", "..."],
 )
 def test_names_that_linux_can_hold_round_trip(name: str) -> None:
-    path = names.to_object("p/", FilePath(name))
+    path = path_mapping.to_object("p/", FilePath(name))
     assert local("p/", path) == name
 
 
 def test_an_object_path_may_have_1024_bytes_and_not_one_more() -> None:
     longest = "/".join(["x" * 200] * 6)[: 1024 - 2]
-    assert len(names.to_object("p/", FilePath(longest))) == 1024
+    assert len(path_mapping.to_object("p/", FilePath(longest))) == 1024
     with pytest.raises(WorkspaceError, match="1025 bytes"):
-        names.to_object("p/", FilePath(longest + "x"))
+        path_mapping.to_object("p/", FilePath(longest + "x"))
 
 
 def test_a_file_name_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(WorkspaceError, match="not valid UTF-8"):
-        names.to_object("", FilePath(b"caf\xe9".decode("utf-8", "surrogateescape")))
+        path_mapping.to_object("", FilePath(b"caf\xe9".decode("utf-8", "surrogateescape")))
 
 
 @given(st.text(min_size=1, max_size=300), st.sampled_from(["", "p/", "a/b/"]))
 def test_what_goes_up_comes_down_as_the_same_file_or_is_refused(name: str, prefix: str) -> None:
     try:
-        path = names.to_object(prefix, FilePath(name))
+        path = path_mapping.to_object(prefix, FilePath(name))
     except WorkspaceError:
         return
-    if names.is_business(name):
+    if path_mapping.is_business(name):
         assert local(prefix, path) == name
 
 
@@ -101,12 +101,12 @@ def test_what_comes_down_goes_up_as_the_same_object_or_is_refused(rest: str, siz
     except WorkspaceError:
         return
     if found is not None:
-        assert names.to_object("p/", found) == "p/" + rest
+        assert path_mapping.to_object("p/", found) == "p/" + rest
 
 
 @pytest.mark.parametrize("order", [["a", "a/b"], ["a/b", "a"], ["x/a/b/c", "x/a"], ["x/a", "x/a/b/c"]])
 def test_a_file_beside_a_directory_of_the_same_name_is_refused(order: list[str]) -> None:
-    watch = names.Collisions(folds=False)
+    watch = path_mapping.Collisions(folds=False)
     watch.add(FilePath(order[0]))
     with pytest.raises(WorkspaceError, match="a file and a directory at once"):
         watch.add(FilePath(order[1]))
@@ -114,17 +114,17 @@ def test_a_file_beside_a_directory_of_the_same_name_is_refused(order: list[str])
 
 @pytest.mark.parametrize("pair", [("Foo", "foo"), ("caf\u00e9", "cafe\u0301"), ("Dir/a", "dir/b"), ("\u00df", "SS")])
 def test_names_that_fold_together_collide_only_where_the_file_system_folds(pair: tuple[str, str]) -> None:
-    plain = names.Collisions(folds=False)
+    plain = path_mapping.Collisions(folds=False)
     for name in pair:
         plain.add(FilePath(name))
-    folding = names.Collisions(folds=True)
+    folding = path_mapping.Collisions(folds=True)
     folding.add(FilePath(pair[0]))
     with pytest.raises(WorkspaceError, match="on this file system"):
         folding.add(FilePath(pair[1]))
 
 
 def test_each_directory_is_needed_once_and_parents_come_first() -> None:
-    watch = names.Collisions(folds=False)
+    watch = path_mapping.Collisions(folds=False)
     assert list(watch.add(FilePath("a/b/c/1"))) == ["a", "a/b", "a/b/c"]
     assert list(watch.add(FilePath("a/b/c/2"))) == []
     assert list(watch.add(FilePath("a/b/d/1"))) == ["a/b/d"]

@@ -14,14 +14,14 @@ from tests.workspace import kit
 
 from perago.errors import WorkspaceError
 from perago.model import MARKER_NAME, ExecutionId
-from perago.workspace import removal, scratch
+from perago.workspace import attempt_directory, rmtree
 
 E1, E2 = ExecutionId("e1"), ExecutionId("e2")
 NOBODY = 65534
 
 
-def make(root: Path, execution: ExecutionId = E1, task: str = "t1") -> scratch.AttemptDirectory:
-    return scratch.create(root, kit.attempt(task), execution)
+def make(root: Path, execution: ExecutionId = E1, task: str = "t1") -> attempt_directory.AttemptDirectory:
+    return attempt_directory.create(root, kit.attempt(task), execution)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def test_an_execution_id_is_never_used_twice(tmp_path: Path) -> None:
 def test_ids_that_are_no_file_names_stay_inside_the_root_and_apart(tmp_path: Path, identifier: str) -> None:
     made = make(tmp_path, task=identifier)
     assert made.path.parent == tmp_path
-    assert scratch.directory_name(identifier, "e") != scratch.directory_name(identifier + "_", "e")
+    assert attempt_directory.directory_name(identifier, "e") != attempt_directory.directory_name(identifier + "_", "e")
     assert made.remove() is None
 
 
@@ -91,43 +91,43 @@ def test_an_untouched_root_is_trusted_even_when_the_body_emptied_it(tmp_path: Pa
     made.remove()
 
 
-def replaced(made: scratch.AttemptDirectory) -> None:
+def replaced(made: attempt_directory.AttemptDirectory) -> None:
     shutil.rmtree(made.work)
     made.work.mkdir(mode=0o700)
 
 
-def swept(made: scratch.AttemptDirectory) -> None:
+def swept(made: attempt_directory.AttemptDirectory) -> None:
     """Another process that takes the whole directory for rubbish begins with the marker."""
     (made.path / MARKER_NAME).unlink()
 
 
-def taken_over(made: scratch.AttemptDirectory) -> None:
+def taken_over(made: attempt_directory.AttemptDirectory) -> None:
     """The same marker by content, but not the one that our lock is on."""
     marker = made.path / MARKER_NAME
     shutil.copy(marker, made.path / "copy")
     (made.path / "copy").rename(marker)
 
 
-def gone(made: scratch.AttemptDirectory) -> None:
+def gone(made: attempt_directory.AttemptDirectory) -> None:
     shutil.rmtree(made.path)
 
 
-def symlinked(made: scratch.AttemptDirectory) -> None:
+def symlinked(made: attempt_directory.AttemptDirectory) -> None:
     made.work.rename(made.path / "aside")
     made.work.symlink_to(made.path / "aside")
 
 
-def unreadable(made: scratch.AttemptDirectory) -> None:
+def unreadable(made: attempt_directory.AttemptDirectory) -> None:
     made.work.chmod(0)
 
 
-def recreated(made: scratch.AttemptDirectory) -> None:
+def recreated(made: attempt_directory.AttemptDirectory) -> None:
     shutil.copytree(made.path, made.path.with_name("copy"))
     shutil.rmtree(made.path)
     made.path.with_name("copy").rename(made.path)
 
 
-def a_file(made: scratch.AttemptDirectory) -> None:
+def a_file(made: attempt_directory.AttemptDirectory) -> None:
     shutil.rmtree(made.work)
     made.work.write_bytes(b"")
 
@@ -148,7 +148,7 @@ def test_a_sweep_leaves_the_living_alone_and_removes_the_dead(tmp_path: Path) ->
     living = make(tmp_path)
     die_without_cleaning(tmp_path, "dead")
     (tmp_path / "not-ours").mkdir()
-    removed = scratch.sweep(tmp_path)
+    removed = attempt_directory.sweep(tmp_path)
     assert [path.name for path in removed] == ["t9-dead"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["not-ours", "t1-e1"]
     living.verify()
@@ -157,27 +157,27 @@ def test_a_sweep_leaves_the_living_alone_and_removes_the_dead(tmp_path: Path) ->
 
 def test_a_sweep_by_age_spares_what_is_young(tmp_path: Path) -> None:
     die_without_cleaning(tmp_path, "dead")
-    assert scratch.sweep(tmp_path, older_than_seconds=3600) == []
+    assert attempt_directory.sweep(tmp_path, older_than_seconds=3600) == []
     os.utime(tmp_path / "t9-dead" / MARKER_NAME, (0, 0))
-    assert len(scratch.sweep(tmp_path, older_than_seconds=3600)) == 1
+    assert len(attempt_directory.sweep(tmp_path, older_than_seconds=3600)) == 1
 
 
 def test_only_the_dead_executors_directory_is_collected(tmp_path: Path) -> None:
     die_without_cleaning(tmp_path, "dead1")
     die_without_cleaning(tmp_path, "dead2")
     living = make(tmp_path)
-    assert scratch.collect(tmp_path, ExecutionId("dead1"))
-    assert not scratch.collect(tmp_path, ExecutionId("dead1"))
-    assert not scratch.collect(tmp_path, E1)
+    assert attempt_directory.collect(tmp_path, ExecutionId("dead1"))
+    assert not attempt_directory.collect(tmp_path, ExecutionId("dead1"))
+    assert not attempt_directory.collect(tmp_path, E1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t1-e1", "t9-dead2"]
     living.remove()
-    scratch.sweep(tmp_path)
+    attempt_directory.sweep(tmp_path)
 
 
 def test_a_process_that_the_body_forked_does_not_keep_the_lock_of_a_dead_executor(tmp_path: Path) -> None:
     with killed_executor(tmp_path, "dead", forks=True):
         end = time.monotonic() + 10
-        while not (collected := scratch.collect(tmp_path, ExecutionId("dead"))) and time.monotonic() < end:
+        while not (collected := attempt_directory.collect(tmp_path, ExecutionId("dead"))) and time.monotonic() < end:
             time.sleep(0.01)
         assert collected
 
@@ -185,17 +185,17 @@ def test_a_process_that_the_body_forked_does_not_keep_the_lock_of_a_dead_executo
 def test_a_forked_child_does_not_take_the_lock_with_it(tmp_path: Path) -> None:
     made = make(tmp_path)
     subprocess.run([sys.executable, "-c", "import os; os._exit(0)"], check=True)
-    assert scratch.sweep(tmp_path) == []
+    assert attempt_directory.sweep(tmp_path) == []
     made.remove()
 
 
 def test_what_was_cut_off_while_it_was_made_is_swept_when_it_is_old(tmp_path: Path) -> None:
     unfinished = tmp_path / ".new-t1-e1"
     (unfinished / "work").mkdir(parents=True)
-    scratch.sweep(tmp_path)
+    attempt_directory.sweep(tmp_path)
     assert unfinished.exists()
     os.utime(unfinished, (0, 0))
-    scratch.sweep(tmp_path)
+    attempt_directory.sweep(tmp_path)
     assert not unfinished.exists()
 
 
@@ -203,12 +203,12 @@ def test_what_a_dead_executor_had_only_begun_to_make_is_collected_at_once(tmp_pa
     ours, others = tmp_path / ".new-t1-e1", tmp_path / ".new-t1-e2"
     for unfinished in (ours, others):
         (unfinished / "work").mkdir(parents=True)
-    scratch.collect(tmp_path, ExecutionId("e1"))
+    attempt_directory.collect(tmp_path, ExecutionId("e1"))
     assert (ours.exists(), others.exists()) == (False, True)
 
 
 def test_sweeping_what_does_not_exist_is_nothing(tmp_path: Path) -> None:
-    assert scratch.sweep(tmp_path / "never") == []
+    assert attempt_directory.sweep(tmp_path / "never") == []
 
 
 def test_removal_survives_modes_links_and_depth() -> None:
@@ -252,10 +252,10 @@ def test_what_cannot_be_removed_is_reported_and_the_marker_stays(tmp_path: Path,
             raise PermissionError(1, "Operation not permitted")
         real(str(path))
 
-    monkeypatch.setattr(removal.os, "unlink", refuse)
+    monkeypatch.setattr(rmtree.os, "unlink", refuse)
     left = made.remove()
     assert left is not None
     assert "stuck: Operation not permitted" in left
     assert (made.path / MARKER_NAME).exists()
     monkeypatch.undo()
-    assert scratch.sweep(tmp_path) == [made.path]
+    assert attempt_directory.sweep(tmp_path) == [made.path]

@@ -8,13 +8,13 @@ from tests.workspace import kit
 
 from perago.errors import WorkspaceError
 from perago.model import FilePath
-from perago.workspace import tree
+from perago.workspace import scan
 
 
 def test_a_scan_sees_regular_files_at_every_depth_and_empty_directories(tmp_path: Path) -> None:
     kit.write(tmp_path, {"a": b"1", "d/b": b"22", "d/e/c": b""})
     (tmp_path / "hollow/inner").mkdir(parents=True)
-    found = tree.scan(str(tmp_path))
+    found = scan.scan(str(tmp_path))
     assert {path: status.size for path, status in found.files.items()} == {"a": 1, "d/b": 2, "d/e/c": 0}
     assert found.listing().files == ["a", "d/b", "d/e/c"]
     assert found.listing().empty_directories == ["hollow", "hollow/inner"]
@@ -22,7 +22,7 @@ def test_a_scan_sees_regular_files_at_every_depth_and_empty_directories(tmp_path
 
 def test_the_marker_name_at_the_root_is_no_business_file_and_below_it_is(tmp_path: Path) -> None:
     kit.write(tmp_path, {".perago-attempt.json": b"{}", "sub/.perago-attempt.json": b"{}"})
-    assert list(tree.scan(str(tmp_path)).files) == ["sub/.perago-attempt.json"]
+    assert list(scan.scan(str(tmp_path)).files) == ["sub/.perago-attempt.json"]
 
 
 def make_odd(root: Path, kind: str) -> None:
@@ -45,17 +45,17 @@ def test_what_is_no_file_is_refused_by_its_own_name_when_published(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make_odd(tmp_path, kind)
-    found = tree.scan(str(tmp_path))
+    found = scan.scan(str(tmp_path))
     assert found.listing().files == []
     with pytest.raises(WorkspaceError, match=f"^workspace publication does not support {kind}: d/odd$"):
-        tree.require_publishable(found)
+        scan.require_publishable(found)
 
 
 def test_a_symlink_to_a_directory_is_not_followed(tmp_path: Path) -> None:
     kit.write(tmp_path / "outside", {"secret": b"x"})
     (tmp_path / "work").mkdir()
     (tmp_path / "work/link").symlink_to(tmp_path / "outside")
-    found = tree.scan(str(tmp_path / "work"))
+    found = scan.scan(str(tmp_path / "work"))
     assert found.files == {}
     assert found.odd == [("link", "symlinks")]
 
@@ -63,7 +63,7 @@ def test_a_symlink_to_a_directory_is_not_followed(tmp_path: Path) -> None:
 def test_hard_links_are_files_like_others(tmp_path: Path) -> None:
     kit.write(tmp_path, {"a": b"same"})
     os.link(tmp_path / "a", tmp_path / "b")
-    assert sorted(tree.scan(str(tmp_path)).files) == ["a", "b"]
+    assert sorted(scan.scan(str(tmp_path)).files) == ["a", "b"]
 
 
 def test_a_directory_that_cannot_be_read_is_an_error_and_not_an_empty_one(
@@ -79,12 +79,12 @@ def test_a_directory_that_cannot_be_read_is_an_error_and_not_an_empty_one(
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(WorkspaceError, match="cannot read 'd' in the workspace: Permission denied"):
-        tree.scan(str(tmp_path))
+        scan.scan(str(tmp_path))
 
 
 def test_a_file_that_changes_while_it_is_hashed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kit.write(tmp_path, {"a": b"x" * 100})
-    status = tree.scan(str(tmp_path)).files[FilePath("a")]
+    status = scan.scan(str(tmp_path)).files[FilePath("a")]
     real = os.read
 
     def read_and_grow(descriptor: int, count: int) -> bytes:
@@ -95,23 +95,23 @@ def test_a_file_that_changes_while_it_is_hashed_is_an_error(tmp_path: Path, monk
                 monkeypatch.setattr(os, "read", real)
         return data
 
-    assert tree.digest(str(tmp_path), FilePath("a"), status) == kit.md5(b"x" * 100)
+    assert scan.digest(str(tmp_path), FilePath("a"), status) == kit.md5(b"x" * 100)
     monkeypatch.setattr(os, "read", read_and_grow)
     with pytest.raises(WorkspaceError, match="'a' changed while it was read"):
-        tree.digest(str(tmp_path), FilePath("a"), status)
+        scan.digest(str(tmp_path), FilePath("a"), status)
 
 
 def test_a_file_that_vanishes_before_it_is_hashed_is_an_error(tmp_path: Path) -> None:
     kit.write(tmp_path, {"a": b"x"})
-    status = tree.scan(str(tmp_path)).files[FilePath("a")]
+    status = scan.scan(str(tmp_path)).files[FilePath("a")]
     (tmp_path / "a").unlink()
     with pytest.raises(WorkspaceError, match="'a' vanished"):
-        tree.digest(str(tmp_path), FilePath("a"), status)
+        scan.digest(str(tmp_path), FilePath("a"), status)
     with pytest.raises(WorkspaceError, match="'a' vanished"):
-        tree.require_unchanged(str(tmp_path), FilePath("a"), status)
+        scan.require_unchanged(str(tmp_path), FilePath("a"), status)
 
 
 def test_sparse_files_are_as_large_as_they_say(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(6 << 30)
-    assert tree.scan(str(tmp_path)).files[FilePath("sparse")].size == 6 << 30
+    assert scan.scan(str(tmp_path)).files[FilePath("sparse")].size == 6 << 30

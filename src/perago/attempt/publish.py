@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
 from perago import events
-from perago.attempt import effect, staging
-from perago.attempt.target import TargetBranch
+from perago.attempt import instrumentation, staging
+from perago.attempt.target_branch import TargetBranch
 from perago.errors import (
     LakeConflict,
     LakeError,
@@ -24,13 +24,13 @@ from perago.errors import (
 )
 from perago.lake import port as lake_port
 from perago.model import BranchName, Commit, CommitId, Snapshot, Staged, WorkspaceRef
-from perago.protocol import decision, head, labels, names, rivals
+from perago.protocol import commit_labels, decision, head, rivals, staging_names
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
     lake: lake_port.Lake
-    effects: effect.Effects
+    effects: instrumentation.Effects
     staging: staging.Staging
     branch: TargetBranch
     require_current: Callable[[], Snapshot]
@@ -204,7 +204,7 @@ class Publication:
         return self._relocate(staged, made.id, f"a merge that met {met.id} ({standing.why})", events.Removal.MEND)
 
     def _undo(self, made: Commit, met: CommitId) -> NoReturn:
-        with self.staging.second_handle(met, names.UNDO) as handle:
+        with self.staging.second_handle(met, staging_names.UNDO) as handle:
             self._claim(competes=True, but=handle.branch)
             self._relocate(handle, made.id, "this attempt's own merge, which met a commit that must stay", events.Removal.UNDO)
         raise PublishFenceError(
@@ -229,7 +229,7 @@ class Publication:
 
     def _is_own(self, found: Commit) -> bool:
         """Made by this execution. Another attempt may have published the same content on the same input."""
-        by = labels.read(found.metadata)
+        by = commit_labels.read(found.metadata)
         return by is not None and by.execution == self.staging.execution
 
     # words

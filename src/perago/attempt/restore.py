@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from perago import events
 from perago.attempt.staging import Staging
-from perago.attempt.target import TargetBranch
+from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeNotFound, LakeUnknown, PublishFenceError
 from perago.model import Commit, CommitId
-from perago.protocol import head, labels, names, rivals
+from perago.protocol import commit_labels, head, rivals, staging_names
 
 _DEPTH = 100
 """So many commits are looked at for the accepted one."""
@@ -55,7 +55,7 @@ class Restoration:
         `outdated` asks Conductor again for what the move rests on and says what has changed. It is called when the handle exists
         and the rivals are listed: an attempt that Conductor hands out later finds the handle, and deletes it.
         """
-        with self.staging.second_handle(to, names.RESTORE) as handle:
+        with self.staging.second_handle(to, staging_names.RESTORE) as handle:
             found_names = self.branch.list_rivals(but=[handle.branch])
             known = [self.branch.ask_about(name) for name in found_names if not self._is_same(name)]
             live = [str(rival) for rival in known if rivals.is_live(rival, self.staging.attempt)]
@@ -75,7 +75,7 @@ class Restoration:
         self.staging.effects.emit(events.Removed(events.Removal.RESTORE, self.branch.ref.branch, found.id, to, why))
         return None
 
-    def _is_same(self, name: names.StagingName) -> bool:
+    def _is_same(self, name: staging_names.StagingName) -> bool:
         """Another execution of the task restores the same commit; two that revoked each other would both fail."""
         return name.restores and name.task_id == self.staging.attempt.task_id
 
@@ -104,7 +104,7 @@ class Restoration:
         parent = self.branch.lake.commit(self.branch.ref.repository, accepted).first_parent
         if parent != self.branch.ref.ref:
             return False
-        by = labels.read(found.metadata)
+        by = commit_labels.read(found.metadata)
         is_own = by is not None and by.task_id == self.staging.attempt.task_id
         return found.id == parent or (is_own and found.first_parent == parent)
 

@@ -5,11 +5,11 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 
 from perago import events
-from perago.attempt import effect
+from perago.attempt import instrumentation
 from perago.errors import LakeConflict, LakeNotFound, PublishFenceError, StaleAttemptError
 from perago.lake import port as lake_port
 from perago.model import Attempt, BranchName, CommitId, ExecutionId, Staged, WorkspaceRef
-from perago.protocol import labels, names
+from perago.protocol import commit_labels, staging_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Staging:
     """One execution's right to publish: deleting its branch takes it away."""
 
     lake: lake_port.Lake
-    effects: effect.Effects
+    effects: instrumentation.Effects
     attempt: Attempt
     execution: ExecutionId
     target: WorkspaceRef
@@ -26,7 +26,7 @@ class Staging:
     name: BranchName = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", names.staging_branch(self.attempt, self.execution, self.target.branch))
+        object.__setattr__(self, "name", staging_names.staging_branch(self.attempt, self.execution, self.target.branch))
 
     @contextlib.contextmanager
     def branch(self) -> Generator[Staged]:
@@ -37,7 +37,7 @@ class Staging:
     @contextlib.contextmanager
     def second_handle(self, commit: CommitId, mark: str) -> Generator[Staged]:
         """A handle at another commit than the input; `mark` says what for."""
-        name = names.staging_branch(self.attempt, ExecutionId(self.execution + mark), self.target.branch)
+        name = staging_names.staging_branch(self.attempt, ExecutionId(self.execution + mark), self.target.branch)
         with self._made(name, commit) as staged:
             yield staged
 
@@ -85,7 +85,7 @@ class Staging:
 
     @property
     def labels(self) -> dict[str, str]:
-        return labels.write(self.attempt, self.execution, self.target.ref, self.workflow_created)
+        return commit_labels.write(self.attempt, self.execution, self.target.ref, self.workflow_created)
 
     @property
     def message(self) -> str:

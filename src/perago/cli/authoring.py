@@ -9,12 +9,12 @@ from typing import Any
 import typer
 from rich.text import Text
 
+from perago import settings
 from perago.cli import console, definitions, loaded
 from perago.conductor.client import ConductorClient
 from perago.declare import taskdef
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
-from perago.worker import settings
 
 _TIMEOUT_SECONDS = 15.0
 _VERDICT_STYLES = {

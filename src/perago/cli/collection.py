@@ -8,14 +8,14 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from perago.attempt import orphans
+from perago import human_units, settings
+from perago.attempt import staging_gc
 from perago.cli import console
 from perago.conductor.client import ConductorClient
 from perago.errors import SetupError
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.model import Repository
-from perago.worker import quantity, settings
 
 _TIMEOUTS = Timeouts(connect=10.0, request=30.0)
 
@@ -32,9 +32,9 @@ def gc(repository: str, *, delete: bool, older_than: str, as_json: bool) -> None
         )
         conductor = _conductor(local.conductor, clients)
         name = Repository(repository)
-        found = orphans.find(lake, conductor, name, now=time.time(), older_than=bound)
+        found = staging_gc.find(lake, conductor, name, now=time.time(), older_than=bound)
         if delete:
-            found = list(orphans.delete(lake, name, found))
+            found = list(staging_gc.delete(lake, name, found))
     _tell(found, delete=delete, as_json=as_json, asked=conductor is not None)
     if any(finding.failure for finding in found):
         raise typer.Exit(1)
@@ -42,7 +42,7 @@ def gc(repository: str, *, delete: bool, older_than: str, as_json: bool) -> None
 
 def _bound(text: str) -> float:
     try:
-        return quantity.seconds(text)
+        return human_units.seconds(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--older-than") from error
 
@@ -54,7 +54,7 @@ def _conductor(access: settings.ConductorAccess | None, clients: contextlib.Exit
     return clients.enter_context(contextlib.closing(client))
 
 
-def _tell(found: Sequence[orphans.Finding], *, delete: bool, as_json: bool, asked: bool) -> None:
+def _tell(found: Sequence[staging_gc.Finding], *, delete: bool, as_json: bool, asked: bool) -> None:
     if as_json:
         console.write_json({"branches": [_shown(finding) for finding in found], "conductor_asked": asked})
         return
@@ -70,16 +70,16 @@ def _tell(found: Sequence[orphans.Finding], *, delete: bool, as_json: bool, aske
     out.print(Text(f"{len(found)} staging branches, {summary}"))
 
 
-def _verdict(finding: orphans.Finding, *, delete: bool) -> tuple[str, str]:
+def _verdict(finding: staging_gc.Finding, *, delete: bool) -> tuple[str, str]:
     if finding.orphaned is None:
-        age = "age unknown" if finding.age_seconds is None else f"{quantity.show_seconds(round(finding.age_seconds))} old"
+        age = "age unknown" if finding.age_seconds is None else f"{human_units.show_seconds(round(finding.age_seconds))} old"
         return "in use", age
     if finding.failure is not None:
         return "failed", finding.failure
     return ("deleted" if delete else "orphan"), finding.orphaned
 
 
-def _shown(finding: orphans.Finding) -> dict[str, Any]:
+def _shown(finding: staging_gc.Finding) -> dict[str, Any]:
     return {
         "branch": finding.branch,
         "workflow_id": finding.name.workflow_id,

@@ -12,6 +12,6 @@ Report = Annotated[Path, typer.Option(help="Where the report of the pipeline is 
 
 def demo(scale: Scale = 1.0, keep: Keep = False, report: Report = Path("perago-demo.html")) -> None:
     """Run a Spark pipeline of six tasks on real servers, kill its worker in the middle, and show what comes of it."""
-    from perago.cli import demonstration  # noqa: PLC0415 - the other commands start without it
+    from perago.demo import scenario  # noqa: PLC0415 - the other commands start without it
 
-    demonstration.run(demonstration.Wanted(scale, keep, report))
+    scenario.run(scenario.Wanted(scale, keep, report))

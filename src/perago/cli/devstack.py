@@ -13,7 +13,7 @@ import typer
 from perago.cli import progress
 from perago.dev import stack as stacks
 from perago.errors import DevStackError
-from perago.provision.cancel import Cancel, Cancelled
+from perago.process.stop_request import Cancel, Cancelled
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from perago.cli import console
-from perago.testing.changes import FileChange, Kind, unified
+from perago.local_run.changes import FileChange, Kind, unified
 
 MAX_FILES = 200
 MAX_TEXT_LINES = 400

@@ -1,13 +1,13 @@
 """A module name comes in, its task leaves. What the module prints meanwhile goes to stderr: stdout is the command's."""
 
 from perago.cli import console
-from perago.declare import loading
+from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration
 
 
 def quietly(module: str) -> TaskDeclaration:
     with console.prints_to_stderr():
-        return loading.load(module)
+        return module_loader.load(module)
 
 
 def task_of(module: str) -> TaskDeclaration:

@@ -10,14 +10,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from perago import settings
 from perago.cli import console
 from perago.errors import LakeNotFound, LakeRejected, PublishFenceError, SetupError
-from perago.lake import names
+from perago.lake import url_parts
 from perago.model import BranchName, Repository
 from perago.operate import doctor as examination
-from perago.operate import evidence, findings, protection, publication, recovery, servers
+from perago.operate import evidence, findings, protection, protocol_check, recovery, servers
 from perago.operate.findings import Finding, Level
-from perago.worker import settings
 
 _STYLES = {Level.OK: "green", Level.NOTE: "yellow", Level.ACTION: "bold red"}
 _SHORT = 12
@@ -52,8 +52,8 @@ def check_publication(target: str, base: str, *, as_json: bool) -> None:
         _interruptible(),
     ):
         lake.branch(repository, start)
-        results: list[publication.Result] = []
-        for result in publication.run(publication.Ground(lake, own, repository, start)):
+        results: list[protocol_check.Result] = []
+        for result in protocol_check.run(protocol_check.Ground(lake, own, repository, start)):
             results.append(result)
             if not as_json:
                 _show_result(result)
@@ -144,14 +144,14 @@ def _target(text: str) -> tuple[Repository, BranchName | None]:
 
 def _repository_name(text: str) -> Repository:
     try:
-        return Repository(names.repository(Repository(text)))
+        return Repository(url_parts.repository(Repository(text)))
     except LakeRejected as error:
         raise typer.BadParameter(str(error), param_hint="REPOSITORY") from error
 
 
 def _branch_name(text: str, hint: str) -> BranchName:
     try:
-        return BranchName(names.branch(BranchName(text)))
+        return BranchName(url_parts.branch(BranchName(text)))
     except LakeRejected as error:
         raise typer.BadParameter(str(error), param_hint=hint) from error
 
@@ -202,7 +202,7 @@ def _show(found: Sequence[Finding]) -> None:
     out.print(Text(f"{count} to act on" if count else "nothing to do", style="bold red" if count else "bold green"))
 
 
-def _show_result(result: publication.Result) -> None:
+def _show_result(result: protocol_check.Result) -> None:
     out = console.stdout()
     if result.fault is not None:
         verdict = Text(f"FAILED: {console.printable(result.fault)}", style="bold red")

@@ -14,8 +14,8 @@ from rich.text import Text
 from perago.cli import console, diff, loaded, result_folder, spinner, tracebacks
 from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError, SetupError, TaskStatus
+from perago.local_run import environment
 from perago.model import FilePath
-from perago.testing import environment
 
 
 class ExitCode(IntEnum):

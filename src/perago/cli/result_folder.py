@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from perago.errors import SetupError
+from perago.local_run.folder_lake import Stored
 from perago.model import FilePath
-from perago.testing.folder import Stored
 
 _EXECUTE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 

@@ -32,10 +32,11 @@ def start(
 
     Exit codes: 0 stopped and all finished, 1 cannot start, 2 wrong usage, 3 stopped with attempts called off.
     """
-    from perago.worker import settings, supervisor  # noqa: PLC0415 - the other commands start without it
+    from perago import settings  # noqa: PLC0415 - the other commands start without it
+    from perago.supervisor import serve  # noqa: PLC0415 - the other commands start without it
 
-    orders = supervisor.Orders(tuple(dict.fromkeys(modules)), jobs, register, metrics_port, metrics_host)
-    code = supervisor.start(orders, settings.load())
+    orders = serve.Orders(tuple(dict.fromkeys(modules)), jobs, register, metrics_port, metrics_host)
+    code = serve.start(orders, settings.load())
     sys.stdout.flush()
     sys.stderr.flush()
     # Everything is closed and said. A request that hangs in a thread is no reason to stay.

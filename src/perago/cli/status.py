@@ -13,9 +13,9 @@ def status(as_json: AsJson = False) -> None:
 
     Exit codes: 0 at least one runs, 1 none does.
     """
+    from perago import settings  # noqa: PLC0415 - as above
     from perago.cli import console  # noqa: PLC0415 - the other commands start without it
-    from perago.worker import settings  # noqa: PLC0415 - as above
-    from perago.worker import status as worker_status  # noqa: PLC0415 - as above
+    from perago.supervisor import status as worker_status  # noqa: PLC0415 - as above
 
     workers = worker_status.living(settings.load().perago_log_root)
     if as_json:

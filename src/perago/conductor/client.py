@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-from perago.conductor import wire
+from perago.conductor import task_json
 from perago.conductor.http import Http
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
@@ -57,31 +57,33 @@ class ConductorClient:
     def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
         wait = min(max(wait_seconds, 0.0), LONGEST_POLL)
         query = {"count": "1", "timeout": str(int(wait * 1000)), "workerid": worker_id}
-        tasks = self._http.write("GET", f"/tasks/poll/batch/{wire.segment(task_type)}", query=query, timeout=wait + POLL_SLACK)
+        tasks = self._http.write(
+            "GET", f"/tasks/poll/batch/{task_json.segment(task_type)}", query=query, timeout=wait + POLL_SLACK
+        )
         return _handed_out(task_type, tasks)
 
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot:
         """The task first: a workflow that ends between the two reads is then seen as ended."""
-        task = self._object(f"/tasks/{wire.segment(task_id)}")
-        workflow = self._object(f"/workflow/{wire.segment(workflow_id)}", {"includeTasks": "false"})
-        return wire.snapshot(task, workflow)
+        task = self._object(f"/tasks/{task_json.segment(task_id)}")
+        workflow = self._object(f"/workflow/{task_json.segment(workflow_id)}", {"includeTasks": "false"})
+        return task_json.snapshot(task, workflow)
 
     def task(self, task_id: TaskId) -> Snapshot:
-        return wire.snapshot(self._object(f"/tasks/{wire.segment(task_id)}"))
+        return task_json.snapshot(self._object(f"/tasks/{task_json.segment(task_id)}"))
 
     def extend_lease(self, attempt: Attempt) -> None:
-        self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"extendLease": True})
+        self._http.write("POST", "/tasks", body=task_json.update(attempt, "IN_PROGRESS") | {"extendLease": True})
 
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
-        self._http.write("POST", "/tasks", body=wire.report(attempt, outcome, now=time.time()), timeout=timeout)
+        self._http.write("POST", "/tasks", body=task_json.report(attempt, outcome, now=time.time()), timeout=timeout)
 
     def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
-        body = wire.report(attempt, outcome, now=time.time()) | {"workerId": worker_id}
+        body = task_json.report(attempt, outcome, now=time.time()) | {"workerId": worker_id}
         task = self._http.write("POST", "/tasks/update-v2", body=body, timeout=timeout)
         return _handed_out(attempt.task_type, [task] if task else [])
 
     def hand_back(self, attempt: Attempt) -> None:
-        self._http.write("POST", "/tasks", body=wire.update(attempt, "IN_PROGRESS") | {"callbackAfterSeconds": 0})
+        self._http.write("POST", "/tasks", body=task_json.update(attempt, "IN_PROGRESS") | {"callbackAfterSeconds": 0})
 
     def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
         query = {
@@ -92,15 +94,15 @@ class ConductorClient:
             "size": SEARCHED,
         }
         found = cast("list[Mapping[str, Any]]", self._object("/tasks/search-v2", query).get("results") or [])
-        return [wire.attempt(task) for task in found if task.get("workerId") in worker_ids]
+        return [task_json.attempt(task) for task in found if task.get("workerId") in worker_ids]
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         if lines:
-            self._http.write("POST", f"/tasks/{wire.segment(task_id)}/log", text="\n".join(lines))
+            self._http.write("POST", f"/tasks/{task_json.segment(task_id)}/log", text="\n".join(lines))
 
     def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None:
         try:
-            return self._object(f"/metadata/taskdefs/{wire.segment(task_type)}")
+            return self._object(f"/metadata/taskdefs/{task_json.segment(task_type)}")
         except ConductorNotFound:
             return None
 
@@ -109,12 +111,12 @@ class ConductorClient:
         self._http.write("POST", "/metadata/taskdefs", body=[dict(definition)])
 
     def _object(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-        return wire.an_object(self._http.read(path, query=query))
+        return task_json.an_object(self._http.read(path, query=query))
 
 
 def _handed_out(task_type: TaskType, tasks: Any) -> Polled | None:
     try:
-        return wire.polled(wire.an_object(tasks[0])) if tasks else None
+        return task_json.polled(task_json.an_object(tasks[0])) if tasks else None
     except (ConductorRejected, KeyError, TypeError) as error:
         # It may have been a task before somebody on the way spoilt it.
         raise ConductorUnknown(f"Conductor's answer to a poll for {task_type} cannot be read") from error

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from perago import wire
 from perago.errors import (
     ConductorError,
     ConductorNotFound,
@@ -18,6 +17,7 @@ from perago.errors import (
     ConductorUnknown,
     RuntimeConfigError,
 )
+from perago.http import http1
 
 READ_TRIES = 3
 _BACKOFF = 0.1
@@ -44,7 +44,7 @@ class Http:
         self._token: str | None = None
         self._token_lock = threading.Lock()
         self._origin, self._base = _address(self.url)
-        self._pool = wire.Pool(None, timeout, connections)
+        self._pool = http1.Pool(None, timeout, connections)
 
     def close(self) -> None:
         self._pool.close()
@@ -98,16 +98,16 @@ class Http:
     ) -> _Reply:
         try:
             return self._exchange(self._text(method, target, data, token), self._timeout if timeout is None else timeout)
-        except wire.Broken as error:
+        except http1.Broken as error:
             path = target.partition("?")[0]
-            if writes and error.stage is not wire.Stage.CONNECTING:
+            if writes and error.stage is not http1.Stage.CONNECTING:
                 raise ConductorUnknown(
                     f"Conductor broke off {method} {path} ({error.why}): whether it acted is unknown"
                 ) from error
             raise ConductorUnavailable(f"Conductor at {self.url} does not answer {method} {path}: {error.why}") from error
 
     def _exchange(self, text: bytes, timeout: float) -> _Reply:
-        deadline = wire.Deadline(timeout)
+        deadline = http1.Deadline(timeout)
         connection = self._pool.take(self._origin, deadline)
         try:
             connection.send(text, deadline)
@@ -162,15 +162,15 @@ def _whole(body: Iterable[memoryview]) -> bytes:
     for part in body:
         data += part
         if len(data) > MAX_REPLY:
-            raise wire.Broken(wire.Stage.SENT, f"a reply of more than {MAX_REPLY >> 20} MiB")
+            raise http1.Broken(http1.Stage.SENT, f"a reply of more than {MAX_REPLY >> 20} MiB")
     return bytes(data)
 
 
-def _address(url: str) -> tuple[wire.Origin, str]:
+def _address(url: str) -> tuple[http1.Origin, str]:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise RuntimeConfigError("CONDUCTOR_SERVER_URL must look like http://host:port/api")
-    origin = wire.Origin(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    origin = http1.Origin(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
     return origin, parts.path.rstrip("/")
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Literal
 
-from perago.declare import globs, place
-from perago.declare.problem import Declared, Problem, bounded
+from perago.declare import globs, relative_path
+from perago.declare.problems import Declared, Problem, bounded
 from perago.errors import PostGuardrailViolation, PreGuardrailViolation
 from perago.model import MARKER_NAME, Listing
 
@@ -49,13 +49,13 @@ class RequireFile(Declared):
     path: str | PurePath
 
     def __str__(self) -> str:
-        return f"require_file({place.text(self.path)!r})"
+        return f"require_file({relative_path.text(self.path)!r})"
 
     def mistakes(self) -> Iterator[Problem]:
         yield from _place("path", self.path)
 
     def violation(self, files: Files) -> str | None:
-        name = str(place.text(self.path))
+        name = str(relative_path.text(self.path))
         if files.has_file(name):
             return None
         return "found a directory, not a file" if files.has_directory(name) else "found no such file"
@@ -68,7 +68,7 @@ class RequireDir(Declared):
     path: str | PurePath
 
     def __str__(self) -> str:
-        return f"require_dir({place.text(self.path)!r})"
+        return f"require_dir({relative_path.text(self.path)!r})"
 
     def mistakes(self) -> Iterator[Problem]:
         yield from _place("path", _without_slash(self.path))
@@ -89,7 +89,7 @@ class RequireGlob(Declared):
     max_count: int | None = None
 
     def __str__(self) -> str:
-        return f"require_glob({place.text(self.pattern)!r})"
+        return f"require_glob({relative_path.text(self.pattern)!r})"
 
     def mistakes(self) -> Iterator[Problem]:
         yield from _glob("pattern", self.pattern)
@@ -104,7 +104,7 @@ class RequireGlob(Declared):
         return "write forbid_glob(...) for none" if self.max_count == 0 else f"write at least {self.min_count}"
 
     def violation(self, files: Files) -> str | None:
-        found = len(globs.matching(str(place.text(self.pattern)), files.names))
+        found = len(globs.matching(str(relative_path.text(self.pattern)), files.names))
         if found < self.min_count:
             return f"matched {_files(found)}; min_count={self.min_count}"
         if self.max_count is not None and found > self.max_count:
@@ -119,13 +119,13 @@ class ForbidGlob(Declared):
     pattern: str | PurePath
 
     def __str__(self) -> str:
-        return f"forbid_glob({place.text(self.pattern)!r})"
+        return f"forbid_glob({relative_path.text(self.pattern)!r})"
 
     def mistakes(self) -> Iterator[Problem]:
         yield from _glob("pattern", self.pattern)
 
     def violation(self, files: Files) -> str | None:
-        found = globs.matching(str(place.text(self.pattern)), files.names)
+        found = globs.matching(str(relative_path.text(self.pattern)), files.names)
         if not found:
             return None
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -161,23 +161,23 @@ def _files(count: int) -> str:
 
 def _without_slash(given: object) -> object:
     """`raw/` and `raw` are the same directory."""
-    name = place.text(given)
+    name = relative_path.text(given)
     return name[:-1] if isinstance(name, str) and name.endswith("/") and name != "/" else name
 
 
 def _place(field: str, given: object) -> Iterator[Problem]:
-    name = place.text(given)
+    name = relative_path.text(given)
     if not isinstance(name, str):
         yield Problem(field, f"must be a str or a PurePath, not {given!r}")
     elif name.startswith("/"):
         yield Problem(field, f"{name!r} is absolute; write it relative to the workspace root: {name.lstrip('/')!r}")
-    elif (wrong := place.mistake(name)) is not None:
+    elif (wrong := relative_path.mistake(name)) is not None:
         yield Problem(field, wrong)
 
 
 def _glob(field: str, given: object) -> Iterator[Problem]:
     wrong = list(_place(field, given))
     yield from wrong
-    pattern = place.text(given)
+    pattern = relative_path.text(given)
     if not wrong and any("**" in s and s != "**" for s in re.split("/", str(pattern))):
         yield Problem(field, f"{pattern!r} has '**' beside other characters; '**' is a whole segment, as in 'raw/**/*.parquet'")

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from perago.declare import closure
+from perago.declare import closed_schema
 from perago.declare.signature import Kind
 from perago.errors import TaskInputError, TaskResultError
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
@@ -76,7 +76,7 @@ class Contract:
         written = self._written(value, "json")
         # Inside `Any`, Pydantic writes NaN as null without a word; only the Python form still shows it.
         problems = [*_infinite(written, self._written(value, "python"), "result")]
-        problems += closure.misfits(self.output_schema["properties"]["result"], written, "result")
+        problems += closed_schema.misfits(self.output_schema["properties"]["result"], written, "result")
         if problems:
             raise TaskResultError(f"result does not satisfy the contract: {_listed(problems)}")
         _refuse_oversize(written)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
-from perago.declare.problem import Declared, Problem, bounded, whole
+from perago.declare.problems import Declared, Problem, bounded, whole
 
 RetryLogic = Literal["FIXED", "EXPONENTIAL_BACKOFF", "LINEAR_BACKOFF"]
 TimeoutReaction = Literal["RETRY", "TIME_OUT_WF", "ALERT_ONLY"]

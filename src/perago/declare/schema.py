@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
-from perago.declare import carriage
+from perago.declare import json_support
 
 Json = dict[str, Any]
 
@@ -45,7 +45,7 @@ class _Generator(GenerateJsonSchema):
     def ser_schema(self, schema: Any) -> Json | None:
         """A serializer without a return annotation may write anything."""
         is_function = schema["type"] in {"function-plain", "function-wrap"}
-        if is_function and "return_schema" not in schema and carriage.is_authors_own(schema["function"]):
+        if is_function and "return_schema" not in schema and json_support.is_authors_own(schema["function"]):
             return {}
         return super().ser_schema(schema)
 

@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, RootModel
 
-from perago.declare.problem import Problem
-from perago.declare.spark import SparkWorkspace
+from perago.declare.problems import Problem
+from perago.declare.spark_workspace import SparkWorkspace
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

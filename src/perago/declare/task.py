@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perago.declare import naming
+from perago.declare import task_names
 from perago.declare.controls import TaskControls, part
-from perago.declare.problem import Problem, refusal, unknown
-from perago.declare.workspace import WorkspaceSpec
+from perago.declare.problems import Problem, refusal, unknown
+from perago.declare.workspace_spec import WorkspaceSpec
 
 if TYPE_CHECKING:
     from perago.declare.contract import Contract
@@ -96,10 +96,10 @@ def _attach(function: Any, args: tuple[object, ...], given: Mapping[str, Any]) -
 
 def _declaration(function: Any, args: tuple[object, ...], given: Mapping[str, Any]) -> TaskDeclaration:
     # Pydantic is slow to import, and only here is it certain that the author has imported it already.
-    from perago.declare import derive  # noqa: PLC0415
+    from perago.declare import contract_builder  # noqa: PLC0415
 
     workspace, controls = given.get("workspace"), given.get("controls")
-    derived = derive.contract_of(function, has_workspace=workspace is not None)
+    derived = contract_builder.contract_of(function, has_workspace=workspace is not None)
     problems = [*_argument_problems(args, given), *derived.problems]
     module = str(getattr(function, "__module__", "?"))
     if problems or derived.contract is None:
@@ -123,9 +123,9 @@ def _argument_problems(args: tuple[object, ...], given: Mapping[str, Any]) -> It
     if args:
         yield Problem("", f"@task takes no positional values; write name=..., owner_email=..., not {', '.join(map(repr, args))}")
     yield from (unknown(name, _ACCEPTED) for name in given if name not in _ACCEPTED)
-    yield from naming.name_problems(given["name"]) if "name" in given else [Problem("name", "required; write name='...'")]
+    yield from task_names.name_problems(given["name"]) if "name" in given else [Problem("name", "required; write name='...'")]
     email = [Problem("owner_email", "required; write owner_email='team@example.com'")]
-    yield from naming.email_problems(given["owner_email"]) if "owner_email" in given else email
+    yield from task_names.email_problems(given["owner_email"]) if "owner_email" in given else email
     description, workspace, controls = (given.get(name) for name in ("description", "workspace", "controls"))
     if description is not None and not isinstance(description, str):
         yield Problem("description", f"must be a str, not {description!r}")

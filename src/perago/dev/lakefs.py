@@ -9,7 +9,8 @@ from pathlib import Path
 from perago.dev import go
 from perago.dev.credentials import Credentials
 from perago.dev.server import HOST, Health, Server
-from perago.provision import process, step
+from perago.process import child_process
+from perago.provision import install_step
 from perago.provision.cache import Cache, Recipe
 from perago.provision.progress import Progress
 
@@ -47,7 +48,7 @@ def binaries(cache: Cache) -> tuple[Path, Path]:
     return built / "lakefs", built / "lakectl"
 
 
-def server(cache: Cache, command: process.Command, port: int, credentials: Credentials) -> Server:
+def server(cache: Cache, command: child_process.Command, port: int, credentials: Credentials) -> Server:
     """A server that is not started yet; the command brings directory, log and lock."""
     program, _ = binaries(cache)
     settings = command.cwd / "lakefs.json"
@@ -94,7 +95,9 @@ def _build(cache: Cache, into: Path) -> None:
     command = [str(go.find(cache)), "build", "-v", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", f"{into}/"]
     line = [*command, f"{_MODULE}/cmd/lakefs", f"{_MODULE}/cmd/lakectl"]
     title = f"build lakeFS {VERSION}"
-    step.perform(cache, step.Step(title, line, scratch, log, _ADVICE, _environment(scratch), lambda: _news(title, log)))
+    install_step.perform(
+        cache, install_step.Step(title, line, scratch, log, _ADVICE, _environment(scratch), lambda: _news(title, log))
+    )
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago.errors import DevStackError, SetupError
-from perago.provision import process
+from perago.process import child_process
+from perago.process.stop_request import Cancel
 from perago.provision.cache import no_space
-from perago.provision.cancel import Cancel
 from perago.provision.progress import Progress, Report
 
 HOST = "127.0.0.1"
@@ -40,13 +40,13 @@ class Server:
 
     __slots__ = ("_cancel", "_child", "_command", "_health", "_report", "name")
 
-    def __init__(self, name: str, command: process.Command, health: Health, *, cancel: Cancel, report: Report) -> None:
+    def __init__(self, name: str, command: child_process.Command, health: Health, *, cancel: Cancel, report: Report) -> None:
         self.name = name
         self._command = command
         self._health = health
         self._cancel = cancel
         self._report = report
-        self._child: process.Child | None = None
+        self._child: child_process.Child | None = None
 
     @property
     def pid(self) -> int:
@@ -73,7 +73,7 @@ class Server:
         """Starts the process and does not wait for it."""
         if self._child is not None and self._child.exit_code() is None:
             raise DevStackError(f"{self.name} runs already")
-        self._child = process.Child(self._command)
+        self._child = child_process.Child(self._command)
 
     def wait_healthy(self) -> None:
         step = f"{self.name} on port {self.port}"
@@ -111,7 +111,7 @@ class Server:
         if self._child is not None:
             self._child.stop()
 
-    def _running(self) -> process.Child:
+    def _running(self) -> child_process.Child:
         if self._child is None:
             raise DevStackError(f"{self.name} was not started")
         return self._child
@@ -129,7 +129,7 @@ class Server:
 
 def died(name: str, code: int, log: Path, port: int) -> SetupError:
     """Says in one line how a server ended, and why if its log gives it away."""
-    said = process.tail(log).lower()
+    said = child_process.tail(log).lower()
     if "no space left on device" in said or "disk is full" in said:
         return no_space(log.parent)
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -10,8 +10,8 @@ from typing import Self
 from perago.dev import conductor, datadir, lakefs, server
 from perago.dev.server import HOST, Server
 from perago.errors import DevStackError
+from perago.process.stop_request import Cancel
 from perago.provision import cache
-from perago.provision.cancel import Cancel
 from perago.provision.progress import Report, quiet
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
-from perago import wire
 from perago.errors import LakeConflict, LakeCorrupt, LakeForbidden, LakeRejected, RuntimeConfigError
-from perago.lake import decode, http, labels, names, presigned, transfer, translate
+from perago.http import http1
+from perago.lake import decode, error_mapping, http, object_headers, presigned, transfer, url_parts
+from perago.lake.error_mapping import Refusal
 from perago.lake.http import Request, RequestRecord, Timeouts
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
-from perago.lake.translate import Refusal
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 
 API = "/api/v1"
@@ -87,11 +87,11 @@ class LakeFS:
     # commits and branches
 
     def commit(self, repository: Repository, ref: Ref) -> Commit:
-        target = f"{_repository(repository)}/commits/{names.ref(ref)}"
+        target = f"{_repository(repository)}/commits/{url_parts.ref(ref)}"
         return self._get("commit", f"read commit {ref} of {repository}", target, decode.commit)
 
     def head(self, repository: Repository, branch: BranchName) -> Commit:
-        target = f"{_repository(repository)}/refs/{names.branch(branch)}/commits?amount=1&limit=true"
+        target = f"{_repository(repository)}/refs/{url_parts.branch(branch)}/commits?amount=1&limit=true"
         return self._get("head", f"read the head of {repository}/{branch}", target, decode.newest)
 
     def branch(self, repository: Repository, branch: BranchName) -> CommitId:
@@ -99,7 +99,7 @@ class LakeFS:
         return self._get("branch", what, _branch(repository, branch), decode.branch_head).commit
 
     def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
-        body = {"name": names.branch(branch), "source": source, "hidden": True}
+        body = {"name": url_parts.branch(branch), "source": source, "hidden": True}
         what = f"create branch {branch} in {repository}"
         self._write(_Write("create_branch", what, "POST", f"{_repository(repository)}/branches", body), http.acknowledged)
 
@@ -109,7 +109,7 @@ class LakeFS:
 
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
         what = f"list the branches of {repository} that begin with {prefix!r}"
-        target = f"{_repository(repository)}/branches?show_hidden=true&prefix={names.text(prefix)}"
+        target = f"{_repository(repository)}/branches?show_hidden=true&prefix={url_parts.text(prefix)}"
         for found in self._pages("branches", what, target, page):
             yield from map(decode.branch_head, found)
 
@@ -129,13 +129,13 @@ class LakeFS:
         timeout: float,
     ) -> CommitId:
         body = {"message": message, "metadata": dict(metadata), "squash_merge": True}
-        path = f"{_repository(repository)}/refs/{names.branch(source)}/merge/{names.branch(target)}"
+        path = f"{_repository(repository)}/refs/{url_parts.branch(source)}/merge/{url_parts.branch(target)}"
         what = f"merge {source} into {repository}/{target}"
         return self._write(_Write("merge", what, "POST", path, body), _json(decode.merged), timeout)
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:
         what = f"relocate {repository}/{target} to {to}"
-        path = f"{_branch(repository, target)}/hard_reset?ref={names.branch(to)}"
+        path = f"{_branch(repository, target)}/hard_reset?ref={url_parts.branch(to)}"
         try:
             self._write(_Write("relocate", what, "PUT", path), http.acknowledged, timeout)
         except LakeForbidden as error:
@@ -145,12 +145,12 @@ class LakeFS:
     def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
         """A merge of the branch into itself: lakeFS rewrites the branch's record before it finds that nothing is to be merged."""
         what = f"interrupt the updates of {repository}/{branch}"
-        path = f"{_repository(repository)}/refs/{names.branch(branch)}/merge/{names.branch(branch)}"
+        path = f"{_repository(repository)}/refs/{url_parts.branch(branch)}/merge/{url_parts.branch(branch)}"
         body = {"message": "interrupt updates", "squash_merge": True}
         try:
             self._write(_Write("interrupt_updates", what, "POST", path, body), _json(decode.merged))
         except LakeConflict as error:
-            if translate.NO_CHANGES not in str(error):
+            if error_mapping.NO_CHANGES not in str(error):
                 raise
         else:
             raise LakeRejected(f"{what}: lakeFS made a commit of a branch merged into itself")
@@ -160,8 +160,9 @@ class LakeFS:
     def objects(
         self, repository: Repository, ref: Ref, prefix: str, after: ObjectPath | None = None, *, presign: bool = False
     ) -> ObjectPage:
-        query = f"amount={PAGE}&prefix={names.text(prefix)}&after={names.text(after or '')}{'&presign=true' if presign else ''}"
-        target = f"{_repository(repository)}/refs/{names.ref(ref)}/objects/ls?{query}"
+        query = f"amount={PAGE}&prefix={url_parts.text(prefix)}&after={url_parts.text(after or '')}"
+        query += "&presign=true" if presign else ""
+        target = f"{_repository(repository)}/refs/{url_parts.ref(ref)}/objects/ls?{query}"
         return self._get("objects", f"list {prefix!r} of {repository}@{ref}", target, decode.page)
 
     def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
@@ -193,7 +194,7 @@ class LakeFS:
         metadata: Mapping[str, str],
     ) -> ObjectInfo:
         what = f"write {path!r} to {repository}/{branch}"
-        place = _Place(what, _branch(repository, branch), names.path(path))
+        place = _Place(what, _branch(repository, branch), url_parts.path(path))
         with transfer.upload(source) as file:
             sent = self._link(place, file, content_type, metadata) or self._upload(place, file, content_type, metadata)
             _require_stored(what, sent, file.size, file.md5)
@@ -201,11 +202,11 @@ class LakeFS:
 
     def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
         places = [
-            _Place(f"write {file.path!r} to {repository}/{branch}", _branch(repository, branch), names.path(file.path))
+            _Place(f"write {file.path!r} to {repository}/{branch}", _branch(repository, branch), url_parts.path(file.path))
             for file in files
         ]
         done = 0
-        if all(labels.in_headers(file.metadata) for file in files):
+        if all(object_headers.in_headers(file.metadata) for file in files):
             calls = [(self._uploading(place, file), _stored(place, file)) for place, file in zip(places, files, strict=True)]
             for result in self._http.together(calls, self._timeouts.transfer(sum(len(file.data) for file in files))):
                 if isinstance(result, Refusal):
@@ -220,9 +221,9 @@ class LakeFS:
         if len(paths) > PAGE:
             raise LakeRejected(f"{what}: at most {PAGE} at a time")
         for path in paths:
-            names.encoded(path)
+            url_parts.encoded(path)
         write = _Write("delete_objects", what, "POST", f"{_branch(repository, branch)}/objects/delete", {"paths": list(paths)})
-        translate.deletes(what, self._write(write, _json(decode.refused_deletes)))
+        error_mapping.deletes(what, self._write(write, _json(decode.refused_deletes)))
 
     def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
         what = f"read the uncommitted changes of {repository}/{branch}"
@@ -233,7 +234,7 @@ class LakeFS:
 
     def _reading(self, repository: Repository, ref: Ref, info: ObjectInfo) -> Request:
         what = f"read {info.path!r} of {repository}@{ref}"
-        target = f"{API}{_repository(repository)}/refs/{names.ref(ref)}/objects?path={names.path(info.path)}"
+        target = f"{API}{_repository(repository)}/refs/{url_parts.ref(ref)}/objects?path={url_parts.path(info.path)}"
         return Request("read", what, "GET", target, self._timeouts.transfer(info.size), stall=self._timeouts.request)
 
     def _read(self, request: Request, info: ObjectInfo, receive: http.Receive[T]) -> T:
@@ -244,24 +245,24 @@ class LakeFS:
         return self._http.call(request, receive)
 
     def _uploading(self, place: _Place, file: SmallFile) -> Request:
-        headers = f"{labels.headers(place.what, file.content_type, file.metadata)}Content-Length: {len(file.data)}\r\n"
+        headers = f"{object_headers.headers(place.what, file.content_type, file.metadata)}Content-Length: {len(file.data)}\r\n"
         target, timeout = f"{API}{place.branch}/objects?path={place.path}", self._timeouts.transfer(len(file.data))
         return Request("write", place.what, "POST", target, timeout, headers, file.data, write=True, stall=self._timeouts.request)
 
     def _write_one(self, place: _Place, file: SmallFile) -> ObjectInfo:
         sent = self._http.call(self._uploading(place, file), _stored(place, file))
-        return sent if labels.in_headers(file.metadata) else self._labelled(place, sent, file.metadata)
+        return sent if object_headers.in_headers(file.metadata) else self._labelled(place, sent, file.metadata)
 
     def _upload(self, place: _Place, file: transfer.Upload, content_type: str, metadata: Mapping[str, str]) -> ObjectInfo:
         """Through lakeFS; metadata that no header can carry follows in a request of its own."""
-        headers = f"{labels.headers(place.what, content_type, metadata)}Content-Length: {file.size}\r\n"
+        headers = f"{object_headers.headers(place.what, content_type, metadata)}Content-Length: {file.size}\r\n"
         small = file.content() if file.size <= transfer.SMALL else None
         target = f"{API}{place.branch}/objects?path={place.path}"
         timeout = self._timeouts.transfer(file.size)
         stall = self._timeouts.request
         request = Request("write", place.what, "POST", target, timeout, headers, small or b"", write=True, stall=stall)
         sent = self._http.call(request, _json(decode.object_info), http.nothing_more if small is not None else file.send)
-        return sent if labels.in_headers(metadata) else self._labelled(place, sent, metadata)
+        return sent if object_headers.in_headers(metadata) else self._labelled(place, sent, metadata)
 
     def _labelled(self, place: _Place, sent: ObjectInfo, metadata: Mapping[str, str]) -> ObjectInfo:
         target = f"{place.branch}/objects/stat/user_metadata?path={place.path}"
@@ -301,7 +302,7 @@ class LakeFS:
     def _pages(self, verb: str, what: str, target: str, amount: int = PAGE) -> Iterator[Sequence[decode.Json]]:
         after: str | None = ""
         while after is not None:
-            page, after = self._get(verb, what, f"{target}&amount={amount}&after={names.text(after)}", decode.results)
+            page, after = self._get(verb, what, f"{target}&amount={amount}&after={url_parts.text(after)}", decode.results)
             yield page
 
 
@@ -313,11 +314,11 @@ def _endpoint(url: str) -> str:
 
 
 def _repository(name: Repository) -> str:
-    return f"/repositories/{names.repository(name)}"
+    return f"/repositories/{url_parts.repository(name)}"
 
 
 def _branch(repository: Repository, name: BranchName) -> str:
-    return f"{_repository(repository)}/branches/{names.branch(name)}"
+    return f"{_repository(repository)}/branches/{url_parts.branch(name)}"
 
 
 def _require_stored(what: str, sent: ObjectInfo, size: int, md5: str) -> None:
@@ -326,7 +327,7 @@ def _require_stored(what: str, sent: ObjectInfo, size: int, md5: str) -> None:
 
 
 def _stored(place: _Place, file: SmallFile) -> http.Receive[ObjectInfo]:
-    def receive(head: wire.Head, body: Iterable[memoryview]) -> ObjectInfo:
+    def receive(head: http1.Head, body: Iterable[memoryview]) -> ObjectInfo:
         sent = decode.object_info(http.reply(head, body))
         _require_stored(place.what, sent, len(file.data), hashlib.md5(file.data, usedforsecurity=False).hexdigest())
         return sent

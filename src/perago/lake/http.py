@@ -15,10 +15,10 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from perago import wire
 from perago.errors import LakeCorrupt, RuntimeConfigError
-from perago.lake import translate
-from perago.lake.translate import Refusal
+from perago.http import http1
+from perago.lake import error_mapping
+from perago.lake.error_mapping import Refusal
 
 TRIES = 4
 FIRST_PAUSE = 0.1
@@ -74,13 +74,13 @@ class Request:
     """Do not say who we are: the target carries a signature of its own."""
 
 
-Send = Callable[[wire.Connection, wire.Deadline], None]
+Send = Callable[[http1.Connection, http1.Deadline], None]
 """Sends the rest of a body after the request's head; its length is in the request's headers."""
-Receive = Callable[[wire.Head, Iterable[memoryview]], T]
+Receive = Callable[[http1.Head, Iterable[memoryview]], T]
 """Makes something of a 2xx reply. `ValueError` means that it is not what was asked for."""
 
 
-def nothing_more(_connection: wire.Connection, _deadline: wire.Deadline) -> None:
+def nothing_more(_connection: http1.Connection, _deadline: http1.Deadline) -> None:
     """For requests that are complete in themselves."""
 
 
@@ -99,7 +99,7 @@ class Http:
     ) -> None:
         self.origin = origin(url)
         self._authorization = f"Authorization: {authorization}\r\n"
-        self._pool = wire.Pool(tls, timeouts.connect, KEPT)
+        self._pool = http1.Pool(tls, timeouts.connect, KEPT)
         self._on_request = on_request
         self._pause = pause
         self._one_by_one_until = 0.0
@@ -107,7 +107,7 @@ class Http:
     def call(self, request: Request, receive: Receive[T], send: Send = nothing_more) -> T:
         """Send the request to lakeFS; reads again where that may help."""
         tries = 1 if request.write else TRIES
-        deadline = wire.Deadline(2 * request.timeout)
+        deadline = http1.Deadline(2 * request.timeout)
         for attempt in range(1, tries + 1):
             result = self.once(request, self.origin, receive, send)
             if not isinstance(result, Refusal):
@@ -117,14 +117,14 @@ class Http:
             self._pause(min(LONGEST_PAUSE, max(result.after, FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.0))))  # noqa: S311  jitter
         raise AssertionError("unreachable: the last try returns or raises")
 
-    def once(self, request: Request, origin: wire.Origin, receive: Receive[T], send: Send = nothing_more) -> T | Refusal:
+    def once(self, request: Request, origin: http1.Origin, receive: Receive[T], send: Send = nothing_more) -> T | Refusal:
         """Send the request to any origin, once. Only lakeFS itself is told who we are."""
         began = time.monotonic()
         seen: list[int] = []
         try:
             return self._exchange(request, origin, receive, send, seen)
-        except wire.Broken as error:
-            refusal = translate.broken(request.what, write=request.write, error=error)
+        except http1.Broken as error:
+            refusal = error_mapping.broken(request.what, write=request.write, error=error)
             refusal.error.__cause__ = error
             return refusal
         finally:
@@ -142,7 +142,7 @@ class Http:
         began, statuses = time.monotonic(), list[int]()
         try:
             yield from self._in_turn(calls, timeout, statuses)
-        except wire.Broken as error:
+        except http1.Broken as error:
             self._one_by_one_until = time.monotonic() + ONE_BY_ONE_SECONDS
             yield _broken(calls[min(len(statuses), len(calls) - 1)][0], error)
         finally:
@@ -155,7 +155,7 @@ class Http:
         self._pool.close()
 
     def _in_turn(self, calls: Sequence[tuple[Request, Receive[T]]], timeout: float, statuses: list[int]) -> Iterator[T | Refusal]:
-        deadline = wire.Deadline(timeout, calls[0][0].stall)
+        deadline = http1.Deadline(timeout, calls[0][0].stall)
         connection = self._pool.take(self.origin, deadline)
         unread = len(calls)
         try:
@@ -172,8 +172,8 @@ class Http:
             connection.reusable = connection.reusable and not unread
             self._pool.give(connection)
 
-    def _exchange(self, request: Request, origin: wire.Origin, receive: Receive[T], send: Send, seen: list[int]) -> T | Refusal:
-        deadline = wire.Deadline(request.timeout, request.stall)
+    def _exchange(self, request: Request, origin: http1.Origin, receive: Receive[T], send: Send, seen: list[int]) -> T | Refusal:
+        deadline = http1.Deadline(request.timeout, request.stall)
         connection = self._pool.take(origin, deadline)
         try:
             head = self._head(connection, request, send, deadline)
@@ -185,18 +185,18 @@ class Http:
         finally:
             self._pool.give(connection)
 
-    def _head(self, connection: wire.Connection, request: Request, send: Send, deadline: wire.Deadline) -> wire.Head:
+    def _head(self, connection: http1.Connection, request: Request, send: Send, deadline: http1.Deadline) -> http1.Head:
         """Send, then read the reply's head. A server that refuses early answers and closes without reading on to the end."""
         try:
             connection.send(self._text(connection.origin, request), deadline)
             send(connection, deadline)
-        except wire.Broken:
+        except http1.Broken:
             if (head := _early_refusal(connection, deadline)) is None:
                 raise
             return head
         return connection.head(deadline)
 
-    def _text(self, origin: wire.Origin, request: Request) -> bytes:
+    def _text(self, origin: http1.Origin, request: Request) -> bytes:
         trusted = "" if request.anonymous or origin != self.origin else self._authorization
         return (
             f"{request.method} {request.target} HTTP/1.1\r\nHost: {origin.authority}\r\nUser-Agent: perago\r\n"
@@ -204,35 +204,35 @@ class Http:
         ).encode() + request.body
 
 
-def _early_refusal(connection: wire.Connection, deadline: wire.Deadline) -> wire.Head | None:
+def _early_refusal(connection: http1.Connection, deadline: http1.Deadline) -> http1.Head | None:
     """What the server said before it stopped reading. Anything but a refusal would be about half a request, so worth nothing."""
     if not connection.answered():
         return None
     try:
         head = connection.head(deadline)
-    except wire.Broken:
+    except http1.Broken:
         return None
     return head if head.status >= HTTPStatus.BAD_REQUEST else None
 
 
-def _result(request: Request, receive: Receive[T], head: wire.Head, body: Iterable[memoryview]) -> T | Refusal:
+def _result(request: Request, receive: Receive[T], head: http1.Head, body: Iterable[memoryview]) -> T | Refusal:
     if not 200 <= head.status < 300:  # noqa: PLR2004  the 2xx
-        return translate.refused(request.what, write=request.write, head=head, body=_beginning(body))
+        return error_mapping.refused(request.what, write=request.write, head=head, body=_beginning(body))
     try:
         return receive(head, body)
     except LakeCorrupt as error:
         return Refusal(error, again=True)
     except (ValueError, KeyError, TypeError) as error:
-        refusal = translate.malformed(request.what, write=request.write, why=f"{type(error).__name__}: {error}"[:200])
+        refusal = error_mapping.malformed(request.what, write=request.write, why=f"{type(error).__name__}: {error}"[:200])
         refusal.error.__cause__ = error
         return refusal
 
 
-def _broken(request: Request, error: wire.Broken) -> Refusal:
+def _broken(request: Request, error: http1.Broken) -> Refusal:
     """Of requests sent in one go the first may have been acted on before the last one was sent."""
-    if error.stage is wire.Stage.SENDING:
-        error.stage = wire.Stage.SENT
-    refusal = translate.broken(request.what, write=request.write, error=error)
+    if error.stage is http1.Stage.SENDING:
+        error.stage = http1.Stage.SENT
+    refusal = error_mapping.broken(request.what, write=request.write, error=error)
     refusal.error.__cause__ = error
     return refusal
 
@@ -245,16 +245,16 @@ def _beginning(body: Iterable[memoryview]) -> bytes:
             text += part
             if len(text) > _MAX_REFUSAL:
                 break
-    except wire.Broken:
+    except http1.Broken:
         pass
     return bytes(text)
 
 
-def origin(url: str) -> wire.Origin:
+def origin(url: str) -> http1.Origin:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise RuntimeConfigError("the lakeFS address must look like http://host:port or https://host")
-    return wire.Origin(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    return http1.Origin(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
 
 
 def whole(body: Iterable[memoryview], limit: int = MAX_REPLY) -> bytes:
@@ -269,7 +269,7 @@ def whole(body: Iterable[memoryview], limit: int = MAX_REPLY) -> bytes:
     return b"".join(parts)
 
 
-def reply(_head: wire.Head, body: Iterable[memoryview]) -> dict[str, Any]:
+def reply(_head: http1.Head, body: Iterable[memoryview]) -> dict[str, Any]:
     """Receives a JSON object."""
     decoded: Any = json.loads(whole(body))
     if not isinstance(decoded, dict):
@@ -277,6 +277,6 @@ def reply(_head: wire.Head, body: Iterable[memoryview]) -> dict[str, Any]:
     return decoded  # pyright: ignore[reportUnknownVariableType]  JSON keys are strings
 
 
-def acknowledged(_head: wire.Head, body: Iterable[memoryview]) -> None:
+def acknowledged(_head: http1.Head, body: Iterable[memoryview]) -> None:
     """Receives a reply whose status says it all."""
     whole(body)

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from perago import wire
 from perago.errors import LakeCorrupt, RuntimeConfigError
-from perago.lake import http, transfer, translate
-from perago.lake.translate import Refusal
+from perago.http import http1
+from perago.lake import error_mapping, http, transfer
+from perago.lake.error_mapping import Refusal
 
 UPLOAD_FROM = 16 * 1024 * 1024
 """Smaller files go through lakeFS: a link costs two requests more."""
@@ -25,7 +25,7 @@ def get(server: http.Http, request: http.Request, url: str, receive: http.Receiv
 def put(server: http.Http, request: http.Request, url: str, file: transfer.Upload) -> Refusal | None:
     """Upload a file. Stores that answer with an MD5 as entity tag are held to it."""
 
-    def receive(head: wire.Head, body: Iterable[memoryview]) -> None:
+    def receive(head: http1.Head, body: Iterable[memoryview]) -> None:
         http.acknowledged(head, body)
         tag = head.headers.get("etag", "").strip('"')
         if transfer.is_md5(tag) and tag != file.md5:
@@ -42,7 +42,7 @@ def _follow(
     try:
         origin = http.origin(url)
     except RuntimeConfigError:
-        return translate.malformed(request.what, write=False, why="the signed link cannot be followed")
+        return error_mapping.malformed(request.what, write=False, why="the signed link cannot be followed")
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}"
     return server.once(replace(request, target=target, anonymous=True), origin, receive, send)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perago import wire
 from perago.errors import LakeCorrupt, WorkspaceError
-from perago.lake import hashing, parts
+from perago.http import http1
+from perago.lake import hashing, multipart_etag
 from perago.model import ObjectInfo
 
 SMALL = 64 * 1024
@@ -26,10 +26,10 @@ def is_md5(checksum: str) -> bool:
     return _MD5.fullmatch(checksum) is not None
 
 
-def save(what: str, info: ObjectInfo, into: Path) -> Callable[[wire.Head, Iterable[memoryview]], str]:
+def save(what: str, info: ObjectInfo, into: Path) -> Callable[[http1.Head, Iterable[memoryview]], str]:
     """Receives an object's bytes into a new file that exists afterwards only if they are the announced ones; their MD5."""
 
-    def receive(head: wire.Head, body: Iterable[memoryview]) -> str:
+    def receive(head: http1.Head, body: Iterable[memoryview]) -> str:
         if head.length is not None and head.length not in (info.size, -1):
             raise LakeCorrupt(f"{what}: {head.length} bytes, {info.size} were announced")
         with _new_file(into) as file:
@@ -37,7 +37,7 @@ def save(what: str, info: ObjectInfo, into: Path) -> Callable[[wire.Head, Iterab
             if size != info.size:
                 raise LakeCorrupt(f"{what}: {size} bytes, {info.size} were announced")
             announced = info.checksum
-            if is_md5(announced) and md5 != announced and not parts.match(into, size, md5, announced):
+            if is_md5(announced) and md5 != announced and not multipart_etag.match(into, size, md5, announced):
                 raise LakeCorrupt(f"{what}: MD5 {md5}, {info.checksum} was announced")
         return md5
 
@@ -49,15 +49,15 @@ def checked(what: str, info: ObjectInfo, data: bytes) -> str:
     if len(data) != info.size:
         raise LakeCorrupt(f"{what}: {len(data)} bytes, {info.size} were announced")
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    if is_md5(info.checksum) and md5 != info.checksum and not parts.is_one_part(md5, info.checksum):
+    if is_md5(info.checksum) and md5 != info.checksum and not multipart_etag.is_one_part(md5, info.checksum):
         raise LakeCorrupt(f"{what}: MD5 {md5}, {info.checksum} was announced")
     return md5
 
 
-def load(what: str, info: ObjectInfo) -> Callable[[wire.Head, Iterable[memoryview]], tuple[str, bytes]]:
+def load(what: str, info: ObjectInfo) -> Callable[[http1.Head, Iterable[memoryview]], tuple[str, bytes]]:
     """Receives a small object's bytes into memory: their MD5 and themselves."""
 
-    def receive(head: wire.Head, body: Iterable[memoryview]) -> tuple[str, bytes]:
+    def receive(head: http1.Head, body: Iterable[memoryview]) -> tuple[str, bytes]:
         if head.length is not None and head.length not in (info.size, -1):
             raise LakeCorrupt(f"{what}: {head.length} bytes, {info.size} were announced")
         data = bytearray()
@@ -92,7 +92,7 @@ class Upload:
         """All of it at once, for small files."""
         return b"".join(bytes(part) for part in self._parts())
 
-    def send(self, connection: wire.Connection, deadline: wire.Deadline) -> None:
+    def send(self, connection: http1.Connection, deadline: http1.Deadline) -> None:
         for part in self._parts():
             connection.send(part, deadline)
 

@@ -5,20 +5,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from perago import events
-from perago.attempt import effect, orphans
-from perago.attempt.target import TargetBranch
-from perago.conductor import wire as conductor_wire
+from perago import events, human_units
+from perago.attempt import instrumentation, staging_gc
+from perago.attempt.target_branch import TargetBranch
+from perago.conductor import task_json as conductor_wire
 from perago.errors import ConductorError, ConductorNotFound, LakeError, PeragoError
 from perago.lake.port import PAGE
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
-from perago.operate import clock, evidence, permissions, protection, recovery
+from perago.operate import clock_skew, evidence, permissions, protection, recovery
 from perago.operate.evidence import History, Json
 from perago.operate.findings import Finding, Level
 from perago.operate.servers import Servers
-from perago.protocol import decision, fence, head, labels, names
-from perago.worker import quantity
-from perago.worker.restoring import LookUps
+from perago.protocol import commit_labels, decision, fence, head, staging_names
+from perago.supervisor.restore_accepted import LookUps
 
 BRANCHES = 100
 """Of a repository named without a branch, so many visible branches are looked at."""
@@ -85,7 +84,7 @@ def _conductor(servers: Servers) -> str:
 
 def _clocks(servers: Servers) -> Iterator[Finding]:
     for server, url in (("lakeFS", servers.settings.url), ("Conductor", servers.workflows.url)):
-        yield clock_finding(server, clock.skew(url))
+        yield clock_finding(server, clock_skew.skew(url))
 
 
 def clock_finding(server: str, skew: float | None) -> Finding:
@@ -105,7 +104,7 @@ def clock_finding(server: str, skew: float | None) -> Finding:
 def _own_branches(servers: Servers, repository: Repository) -> Iterator[BranchName]:
     for branch in servers.settings.visible_branches(repository, BRANCHES)[0]:
         commits = servers.settings.history(repository, branch, RECENT)
-        if any(labels.read(commit.metadata) is not None for commit in commits):
+        if any(commit_labels.read(commit.metadata) is not None for commit in commits):
             yield branch
 
 
@@ -229,7 +228,9 @@ def _blocked(servers: Servers, history: History, unlabelled: decision.Unlabelled
 def _refusal(servers: Servers, history: History, task: Json, run: Json, unlabelled: decision.UnlabelledHead) -> Iterator[Finding]:
     ref = WorkspaceRef(history.repository, history.branch, CommitId(str(evidence.input_of(task).get("ref"))))
     attempt = conductor_wire.attempt(task)
-    target = TargetBranch(servers.lake, LookUps(servers.conductor), effect.Effects(events.ignore, time.monotonic), attempt, ref)
+    target = TargetBranch(
+        servers.lake, LookUps(servers.conductor), instrumentation.Effects(events.ignore, time.monotonic), attempt, ref
+    )
     try:
         found = target.look(conductor_wire.snapshot(task, run))
     except PeragoError as error:
@@ -250,32 +251,32 @@ def _refusal(servers: Servers, history: History, task: Json, run: Json, unlabell
 
 
 def _staging(servers: Servers, repository: Repository, branch: BranchName | None) -> Iterator[Finding]:
-    digest = None if branch is None else names.target_digest(branch)
+    digest = None if branch is None else staging_names.target_digest(branch)
     now = time.time()
-    for listed in servers.lake.branches(repository, names.PREFIX):
-        name = names.parse(listed.name)
+    for listed in servers.lake.branches(repository, staging_names.PREFIX):
+        name = staging_names.parse(listed.name)
         if name is None:
             yield Finding(Level.NOTE, "staging", repository, f"{listed.name} is named like a staging branch, but not by Perago")
         elif digest is None or name.target == digest:
             yield _staged(servers, repository, name, now)
 
 
-def _staged(servers: Servers, repository: Repository, name: names.StagingName, now: float) -> Finding:
+def _staged(servers: Servers, repository: Repository, name: staging_names.StagingName, now: float) -> Finding:
     standing = _owner(servers, name)
-    found = orphans.judge(name, standing, now=now, older_than=float("inf"))
-    age = "age unknown" if found.age_seconds is None else f"{quantity.show_seconds(round(found.age_seconds))} old"
+    found = staging_gc.judge(name, standing, now=now, older_than=float("inf"))
+    age = "age unknown" if found.age_seconds is None else f"{human_units.show_seconds(round(found.age_seconds))} old"
     owner = f"step {name.reference_name} of workflow {name.workflow_id}"
     if found.orphaned is not None:
         text = f"{name.branch} of {owner} is left over ({age}): {found.orphaned}"
         return Finding(Level.ACTION, "staging", repository, text, f"perago gc {repository} --delete")
-    status = standing.status if isinstance(standing, orphans.Snapshot) else "unknown"
+    status = standing.status if isinstance(standing, staging_gc.Snapshot) else "unknown"
     return Finding(Level.OK, "staging", repository, f"{name.branch} of {owner} is in use ({age}): its task is {status}")
 
 
-def _owner(servers: Servers, name: names.StagingName) -> orphans.Standing:
+def _owner(servers: Servers, name: staging_names.StagingName) -> staging_gc.Standing:
     if name.workflow_id is None or name.task_id is None:
-        return orphans.Unasked()
+        return staging_gc.Unasked()
     try:
         return servers.conductor.snapshot(name.workflow_id, name.task_id)
     except ConductorNotFound:
-        return orphans.Unknown()
+        return staging_gc.Unknown()

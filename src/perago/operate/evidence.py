@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from perago.attempt.target import staging_names
-from perago.conductor import wire as conductor_wire
+from perago.attempt.target_branch import find_staging_names
+from perago.conductor import task_json as conductor_wire
 from perago.errors import ConductorNotFound, LakeNotFound
 from perago.model import (
     Attempt,
@@ -22,7 +22,7 @@ from perago.model import (
     WorkflowId,
 )
 from perago.operate.servers import Servers
-from perago.protocol import head, labels
+from perago.protocol import commit_labels, head
 
 HISTORY = 1000
 """So many commits are read, in one request."""
@@ -39,7 +39,7 @@ class Evidence:
     """One commit, the task that its labels name, what Conductor says of that task, and what follows."""
 
     commit: Commit
-    by: labels.Labels | None
+    by: commit_labels.Labels | None
     seen: Snapshot | None
     standing: head.Standing
     workflow_status: str = ""
@@ -106,9 +106,11 @@ def examine(servers: Servers, repository: Repository, branch: BranchName) -> His
 
 def of(servers: Servers, commit: Commit) -> Evidence:
     """As an attempt of the same workflow would judge it, had it no task of its own."""
-    by = labels.read(commit.metadata)
+    by = commit_labels.read(commit.metadata)
     if by is None:
-        return Evidence(commit, None, None, head.Unlabelled(commit.message, commit.committer, labels.PROTECT in commit.metadata))
+        return Evidence(
+            commit, None, None, head.Unlabelled(commit.message, commit.committer, commit_labels.PROTECT in commit.metadata)
+        )
     run = servers.workflows.get(by.workflow_id) or {}
     seen = _task(servers, by.task_id)
     status = str(run.get("status", ""))
@@ -132,8 +134,8 @@ def _outsider(workflow_id: WorkflowId) -> Attempt:
 
 
 def _workflows(servers: Servers, repository: Repository, branch: BranchName, commits: Iterable[Commit]) -> Iterator[WorkflowId]:
-    labelled = (labels.read(commit.metadata) for commit in commits)
-    staged = (name.workflow_id for name in staging_names(servers.lake, repository, branch))
+    labelled = (commit_labels.read(commit.metadata) for commit in commits)
+    staged = (name.workflow_id for name in find_staging_names(servers.lake, repository, branch))
     every = itertools.chain((by.workflow_id for by in labelled if by is not None), (name for name in staged if name is not None))
     yield from dict.fromkeys(every)
 

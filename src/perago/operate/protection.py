@@ -8,10 +8,10 @@ from pathlib import Path
 from perago.errors import LakeNotFound, LakeRejected, PublishFenceError
 from perago.lake.port import Lake, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository, WorkspaceRef
-from perago.operate import moving
+from perago.operate import branch_move
 from perago.operate.servers import Servers
-from perago.protocol import labels
-from perago.workspace import names
+from perago.protocol import commit_labels
+from perago.workspace import path_mapping
 
 _SHOWN = 16
 """So many characters of a commit id: clients cut long messages of hooks."""
@@ -37,7 +37,7 @@ class Change:
 
 
 def path_of(branch: BranchName) -> ObjectPath:
-    return ObjectPath(f"{names.HOOKS}perago_protect_{branch}.yaml")
+    return ObjectPath(f"{path_mapping.HOOKS}perago_protect_{branch}.yaml")
 
 
 def action_file(branch: BranchName) -> str:
@@ -62,11 +62,11 @@ hooks:
         if action.event_type ~= "pre-merge" then
           error("a branch under perago protect takes merges only")
         end
-        local expected = action.commit.metadata["{labels.EXPECTED_HEAD}"]
+        local expected = action.commit.metadata["{commit_labels.EXPECTED_HEAD}"]
         local current = action.commit.parents[1]
         if expected ~= current then
           local found = "the head is " .. string.sub(tostring(current), 1, {_SHOWN})
-          error(found .. ", {labels.EXPECTED_HEAD} is " .. string.sub(tostring(expected), 1, {_SHOWN}))
+          error(found .. ", {commit_labels.EXPECTED_HEAD} is " .. string.sub(tostring(expected), 1, {_SHOWN}))
         end
 """
 
@@ -83,8 +83,8 @@ def state(lake: Lake, repository: Repository, ref: Ref, branch: BranchName) -> S
 
 def other_actions(lake: Lake, repository: Repository, ref: Ref) -> list[str]:
     """Action files that Perago did not write."""
-    listed = (info.path for info in lake.objects(repository, ref, names.HOOKS).objects)
-    return [path for path in listed if not path.startswith(f"{names.HOOKS}perago_protect_")]
+    listed = (info.path for info in lake.objects(repository, ref, path_mapping.HOOKS).objects)
+    return [path for path in listed if not path.startswith(f"{path_mapping.HOOKS}perago_protect_")]
 
 
 def change(lake: Lake, repository: Repository, branch: BranchName, *, is_removal: bool) -> Change:
@@ -98,8 +98,8 @@ def apply(servers: Servers, repository: Repository, branch: BranchName, wanted: 
     """
     lake = servers.lake
     base = lake.head(repository, branch)
-    operation = moving.begin(servers, "protect", WorkspaceRef(repository, branch, base.id))
-    metadata = {labels.PROTECT: "remove" if wanted.is_removal else "install", labels.EXPECTED_HEAD: base.id}
+    operation = branch_move.begin(servers, "protect", WorkspaceRef(repository, branch, base.id))
+    metadata = {commit_labels.PROTECT: "remove" if wanted.is_removal else "install", commit_labels.EXPECTED_HEAD: base.id}
     message = f"perago protect: {'remove' if wanted.is_removal else 'install'} the hooks of branch {branch}"
     with operation.staging.branch() as handle:
         if wanted.is_removal:
@@ -126,7 +126,9 @@ def _merged(
     servers: Servers, repository: Repository, source: BranchName, branch: BranchName, message: str, metadata: dict[str, str]
 ) -> CommitId:
     try:
-        return servers.lake.merge(repository, source, branch, message=message, metadata=metadata, timeout=moving.PUBLISH_SECONDS)
+        return servers.lake.merge(
+            repository, source, branch, message=message, metadata=metadata, timeout=branch_move.PUBLISH_SECONDS
+        )
     except LakeNotFound as error:
         raise _left_alone(branch, "an attempt is about to publish to it; try again") from error
     except LakeRejected as error:

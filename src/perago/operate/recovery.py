@@ -8,7 +8,7 @@ from typing import assert_never
 from perago import events
 from perago.errors import ConductorError, LakeUnknown, PublishFenceError, SetupError
 from perago.model import Commit, CommitId, WorkspaceRef
-from perago.operate import evidence, moving
+from perago.operate import branch_move, evidence
 from perago.operate.evidence import Evidence, History
 from perago.operate.servers import Servers
 from perago.protocol import head
@@ -87,7 +87,7 @@ def apply(servers: Servers, history: History, move: Move, emit: events.Emit = ev
     target = WorkspaceRef(history.repository, history.branch, history.head.id)
     why = "; ".join(f"{one.commit.id}: {describe(one)}" for one in move.removed) or "where an accepted commit was missing"
     heard: list[events.Event] = []
-    operation = moving.begin(servers, "recover", target, _both(heard.append, emit))
+    operation = branch_move.begin(servers, "recover", target, _both(heard.append, emit))
     try:
         reason = operation.restoration.move(
             history.head, move.goal.id, f"moved by perago recover ({why})", lambda: _outdated(servers, move)

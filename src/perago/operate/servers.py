@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from perago.conductor import http as conductor_http
-from perago.conductor import wire as conductor_wire
+from perago.conductor import task_json as conductor_wire
 from perago.conductor.client import ConductorClient
 from perago.errors import ConductorError, ConductorNotFound
-from perago.lake import decode, http, names
+from perago.lake import decode, http, url_parts
 from perago.lake.client import API, LakeFS, unheard
 from perago.model import BranchName, Commit, CommitId, Repository, WorkflowId
-from perago.worker.settings import ConductorAccess, LakeAccess
+from perago.settings import ConductorAccess, LakeAccess
 
 TIMEOUTS = http.Timeouts(connect=10.0, request=30.0)
 _CONNECTIONS = 4
@@ -62,7 +62,7 @@ class LakeSettings:
             return [decode.commit(item) for item in decode.results(reply)[0]]
 
         query = f"amount={amount}&first_parent=true"
-        target = f"{_path(repository)}/refs/{names.branch(branch)}/commits?{query}"
+        target = f"{_path(repository)}/refs/{url_parts.branch(branch)}/commits?{query}"
         return self._get(f"read the history of {repository}/{branch}", target, commits)
 
     def visible_branches(self, repository: Repository, amount: int) -> tuple[Sequence[BranchName], bool]:
@@ -74,19 +74,19 @@ class LakeSettings:
 
     def merge_base(self, repository: Repository, commit: CommitId, branch: BranchName) -> CommitId:
         """The commit itself if the branch holds it."""
-        target = f"{_path(repository)}/refs/{names.ref(commit)}/merge/{names.branch(branch)}"
+        target = f"{_path(repository)}/refs/{url_parts.ref(commit)}/merge/{url_parts.branch(branch)}"
         what = f"find the newest common commit of {commit} and {repository}/{branch}"
         return self._get(what, target, lambda reply: CommitId(reply["base_commit_id"]))
 
     def tags(self, repository: Repository, prefix: str) -> Sequence[str]:
         """The first page of those that begin with `prefix`."""
-        target = f"{_path(repository)}/tags?prefix={names.text(prefix)}"
+        target = f"{_path(repository)}/tags?prefix={url_parts.text(prefix)}"
         return self._get(
             f"list the tags of {repository}", target, lambda reply: [str(tag["id"]) for tag in decode.results(reply)[0]]
         )
 
     def delete_tag(self, repository: Repository, tag: str) -> None:
-        target = f"{API}{_path(repository)}/tags/{names.text(tag)}"
+        target = f"{API}{_path(repository)}/tags/{url_parts.text(tag)}"
         request = http.Request("operate", f"delete tag {tag} of {repository}", "DELETE", target, TIMEOUTS.request, write=True)
         self._http.call(request, http.acknowledged)
 
@@ -96,7 +96,7 @@ class LakeSettings:
 
 
 def _path(repository: Repository) -> str:
-    return f"/repositories/{names.repository(repository)}"
+    return f"/repositories/{url_parts.repository(repository)}"
 
 
 def _patterns(data: bytes) -> Sequence[str]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from perago.model import Attempt, CommitId
-from perago.protocol import head, labels
+from perago.protocol import commit_labels, head
 
 _LONGEST_NAME = 60
 
@@ -152,11 +152,11 @@ def _must_stay(
             assert_never(standing)
 
 
-def _not_accepted(by: labels.Labels, accepted: CommitId | None) -> str:
+def _not_accepted(by: commit_labels.Labels, accepted: CommitId | None) -> str:
     return f"the publication of {_step(by)}, which Conductor completed with {accepted or 'no workspace'} instead"
 
 
-def _accepted(attempt: Attempt, commit: CommitId, by: labels.Labels, workflow_name: str, *, is_readable: bool) -> str:
+def _accepted(attempt: Attempt, commit: CommitId, by: commit_labels.Labels, workflow_name: str, *, is_readable: bool) -> str:
     """For the person who wired the workflow."""
     counts = "" if is_readable else " (its output is in external storage, so it counts as accepted)"
     found = (
@@ -182,7 +182,7 @@ def _plain(reference_name: str) -> str:
     return re.sub(r"__\d+\Z", "", reference_name)
 
 
-def _step(by: labels.Labels, workflow_name: str = "") -> str:
+def _step(by: commit_labels.Labels, workflow_name: str = "") -> str:
     name = f"{_short(workflow_name)} " if workflow_name else ""
     return f"step {_short(by.reference_name)} of workflow {name}{by.workflow_id}"
 

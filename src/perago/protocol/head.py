@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from perago.model import Attempt, Commit, CommitId, Snapshot
-from perago.protocol import fence, labels
+from perago.protocol import commit_labels, fence
 
 _LATEST_REPORT_MILLISECONDS = 60_000
 """Longer than Conductor works on a report that it received before the workflow ended."""
@@ -39,7 +39,7 @@ class Unlabelled:
 class Accepted:
     """Conductor accepted the task with this very commit."""
 
-    by: labels.Labels
+    by: commit_labels.Labels
     workflow_name: str
     is_readable: bool = True
     """False where the task's output is in external storage: it counts as accepted."""
@@ -49,7 +49,7 @@ class Accepted:
 class Abandoned:
     """Conductor did not accept it, and will not."""
 
-    by: labels.Labels
+    by: commit_labels.Labels
     why: str
 
 
@@ -57,7 +57,7 @@ class Abandoned:
 class InProgress:
     """Another task made it and may still report it."""
 
-    by: labels.Labels
+    by: commit_labels.Labels
     workflow_name: str
 
 
@@ -65,7 +65,7 @@ class InProgress:
 class CompletedOtherwise:
     """Conductor accepted the task with another commit, or with none: another execution of the task made this one."""
 
-    by: labels.Labels
+    by: commit_labels.Labels
     accepted: CommitId | None
 
 
@@ -73,7 +73,7 @@ class CompletedOtherwise:
 class Undecidable:
     """Conductor no longer knows the task."""
 
-    by: labels.Labels
+    by: commit_labels.Labels
     why: str
 
 
@@ -101,9 +101,9 @@ def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) 
 
     `own` is the attempt that asks, whose fence has just passed, and `own_run` the creation time of its workflow's run.
     """
-    by = labels.read(commit.metadata)
+    by = commit_labels.read(commit.metadata)
     if by is None:
-        return Unlabelled(commit.message, commit.committer, labels.PROTECT in commit.metadata)
+        return Unlabelled(commit.message, commit.committer, commit_labels.PROTECT in commit.metadata)
     if seen is None:
         return _unknown(by, own, own_run)
     if seen.status == fence.COMPLETED:
@@ -113,7 +113,7 @@ def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) 
     return Abandoned(by, f"its task is {seen.status}")
 
 
-def _unfinished(by: labels.Labels, seen: Snapshot, own: Attempt) -> Abandoned | InProgress:
+def _unfinished(by: commit_labels.Labels, seen: Snapshot, own: Attempt) -> Abandoned | InProgress:
     if by.task_id == own.task_id:
         return Abandoned(by, "an earlier execution of this task made it")
     if _ended_long_before(seen, own):
@@ -132,7 +132,7 @@ def _ended_long_before(seen: Snapshot, own: Attempt) -> bool:
     return is_over and 0 < seen.workflow_ended < own.start_time - _LATEST_REPORT_MILLISECONDS
 
 
-def _completed(commit: Commit, by: labels.Labels, seen: Snapshot) -> Accepted | CompletedOtherwise:
+def _completed(commit: Commit, by: commit_labels.Labels, seen: Snapshot) -> Accepted | CompletedOtherwise:
     if seen.output_is_elsewhere:
         return Accepted(by, seen.workflow_name, is_readable=False)
     accepted = accepted_ref(seen)
@@ -146,7 +146,7 @@ def accepted_ref(seen: Snapshot) -> CommitId | None:
     return CommitId(ref) if isinstance(ref, str) and ref else None
 
 
-def _unknown(by: labels.Labels, own: Attempt, own_run: int) -> Abandoned | Undecidable:
+def _unknown(by: commit_labels.Labels, own: Attempt, own_run: int) -> Abandoned | Undecidable:
     """A restart deletes the tasks of the run before it; so do other things, which must not be taken for a restart."""
     if by.workflow_id != own.workflow_id:
         return Undecidable(by, "Conductor no longer knows the task that made it")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from perago.model import Attempt, Snapshot
 from perago.protocol import fence
-from perago.protocol.names import StagingName
+from perago.protocol.staging_names import StagingName
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago.errors import ProvisionError
+from perago.process.stop_request import Cancel
 from perago.provision import manifest
-from perago.provision.cancel import Cancel
 from perago.provision.progress import Progress, Report
 
 _LOCK_POLL = 0.1

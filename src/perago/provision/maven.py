@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago.errors import ProvisionError
-from perago.provision import packages, step
+from perago.provision import install_step, python_packages
 from perago.provision.cache import Cache, Recipe
 from perago.provision.progress import Progress
 
@@ -70,7 +70,7 @@ def download(
     checksum = sha256 or _published_checksum(cache, f"{base}/{what.path}.sha1", parts / "sha1", log)
     part = parts / what.file
     news = _bytes(title, part, total)
-    step.perform(cache, _step(title, [f"{base}/{what.path}", str(part), checksum], parts, log, news))
+    install_step.perform(cache, _step(title, [f"{base}/{what.path}", str(part), checksum], parts, log, news))
     part.rename(destination)
     (parts / "sha1").unlink(missing_ok=True)
     parts.rmdir()
@@ -78,13 +78,13 @@ def download(
 
 def _published_checksum(cache: Cache, url: str, path: Path, log: Path) -> str:
     path.unlink(missing_ok=True)
-    step.perform(cache, _step("download its checksum", [url, str(path), ""], path.parent, log, None))
+    install_step.perform(cache, _step("download its checksum", [url, str(path), ""], path.parent, log, None))
     return path.read_text().split()[0]
 
 
-def _step(title: str, arguments: list[str], cwd: Path, log: Path, news: Callable[[], Progress] | None) -> step.Step:
+def _step(title: str, arguments: list[str], cwd: Path, log: Path, news: Callable[[], Progress] | None) -> install_step.Step:
     line = [sys.executable, "-I", "-S", str(_DOWNLOAD), *arguments]
-    return step.Step(title=title, line=line, cwd=cwd, log=log, advice=_ADVICE, news=news)
+    return install_step.Step(title=title, line=line, cwd=cwd, log=log, advice=_ADVICE, news=news)
 
 
 def _bytes(title: str, part: Path, total: int | None) -> Callable[[], Progress]:
@@ -94,8 +94,10 @@ def _bytes(title: str, part: Path, total: int | None) -> Callable[[], Progress]:
 def _repository(cache: Cache) -> str:
     if named := os.environ.get("PERAGO_MAVEN_REPOSITORY"):
         return named.rstrip("/")
-    name = f"jgo-{packages.version('jgo')}"
-    recipe = Recipe(name, "find the Maven registry", 1 << 26, lambda into: packages.unpack(cache, "jgo", into, cache.log(name)))
+    name = f"jgo-{python_packages.version('jgo')}"
+    recipe = Recipe(
+        name, "find the Maven registry", 1 << 26, lambda into: python_packages.unpack(cache, "jgo", into, cache.log(name))
+    )
     known = _CENTRAL.search((cache.ensure(recipe) / "jgo" / "constants.py").read_text())
     if known is None:
         raise ProvisionError("the address of the Maven registry is unknown; set PERAGO_MAVEN_REPOSITORY")

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from perago.provision.death import Death
+from perago.process.exit_status import Death
 from perago.spark.session import Work
 
 GONE = (Py4JError, PySparkException, OSError, EOFError)

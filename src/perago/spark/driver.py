@@ -14,8 +14,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from perago.errors import RuntimeConfigError
-from perago.provision.death import Death
-from perago.spark import home, options, runtime
+from perago.process.exit_status import Death
+from perago.spark import driver_directory, options, runtime
 from perago.spark.classic import GONE, ClassicSession, DriverProcess
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
@@ -30,7 +30,7 @@ class Driver:
     def __init__(self, chosen: options.Options, provide: Callable[[], runtime.Runtime]) -> None:
         self._options = chosen
         self._provide = provide
-        self._home: home.Home | None = None
+        self._home: driver_directory.Home | None = None
         self._session: SparkSession | None = None
         self._is_ours = False
 
@@ -62,7 +62,7 @@ class Driver:
             self._home = None
 
     def _launch(self) -> SparkSession:
-        self._home = self._home or home.create(self._options.scratch)
+        self._home = self._home or driver_directory.create(self._options.scratch)
         needed = self._provide()
         properties = start_properties(self._options.chosen(), needed, self._home.path)
         file = self._home.path / "spark.properties"

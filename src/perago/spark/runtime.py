@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from perago.process.stop_request import Cancel
 from perago.provision import java, maven
 from perago.provision.cache import Cache, Recipe, default_root
-from perago.provision.cancel import Cancel
 from perago.provision.progress import Progress, Report, quiet
 
 OLDEST_JAVA = 17

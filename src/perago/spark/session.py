@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from perago.errors import WorkspaceError
-from perago.provision.death import Death
+from perago.process.exit_status import Death
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ from perago import events
 from perago.errors import LakeNotFound, WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, FilePath, Listing, ObjectPath, WorkspaceRef
-from perago.spark import leftovers, s3a, session, silence, view, watch
+from perago.spark import body_workspace, committer_leftovers, job_monitor, quiesce, s3a, session
 from perago.spark.options import Access
-from perago.workspace import names
+from perago.workspace import path_mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class SparkBranch:
     def __init__(self, lake: port.Lake, ref: WorkspaceRef, prefix: str, around: Surroundings) -> None:
         self._lake = lake
         self._ref = ref
-        self._prefix = names.listing_prefix(prefix)
+        self._prefix = path_mapping.listing_prefix(prefix)
         self._around = around
         self._branch: BranchName | None = None
         self._session: session.Session | None = None
-        self._watch: watch.Watch | None = None
+        self._watch: job_monitor.Watch | None = None
 
     def open(self) -> None:
         """Executors read the input where it stands."""
@@ -56,12 +56,12 @@ class SparkBranch:
     def attach(self, branch: BranchName) -> None:
         self._branch = branch
 
-    def argument(self) -> view.Argument:
+    def argument(self) -> body_workspace.Argument:
         repository = self._ref.repository
         made = self._around.engine.session(s3a.session_settings(repository, self._around.access))
         self._session = made
-        self._watch = watch.Watch(made, self._around.is_cancelled, self._around.emit)
-        return view.Argument(made.spark, self._places())
+        self._watch = job_monitor.Watch(made, self._around.is_cancelled, self._around.emit)
+        return body_workspace.Argument(made.spark, self._places())
 
     def blame(self, error: Exception) -> Exception:
         return error if self._session is None else session.blame(self._session, error)
@@ -71,9 +71,9 @@ class SparkBranch:
         with self._said("settle"):
             self._stop_watching()
             if self._session is not None:
-                silence.enforce(self._session)
+                quiesce.enforce(self._session)
             if self._branch is not None:
-                leftovers.remove(self._lake, self._ref.repository, self._branch)
+                committer_leftovers.remove(self._lake, self._ref.repository, self._branch)
             self._refuse_direct_writes()
 
     def changed(self) -> BranchChange:
@@ -83,7 +83,7 @@ class SparkBranch:
         changes = list(self._uncommitted(self._branch))
         paths = [change.path for change in changes]
         self._refuse_foreign(paths)
-        leftovers.refuse_bound(change.path for change in changes if change.type is not port.ChangeType.REMOVED)
+        committer_leftovers.refuse_bound(change.path for change in changes if change.type is not port.ChangeType.REMOVED)
         self._refuse_moved(self._branch)
         self._around.emit(
             events.Done(events.Phase.DIFF, "diff", time.monotonic() - started, len(paths), detail=f"{len(paths)} differ")
@@ -99,7 +99,7 @@ class SparkBranch:
         if made is None:
             return
         self._stop_watching()
-        silence.wait(made)
+        quiesce.wait(made)
         made.close()
 
     def _stop_watching(self) -> None:
@@ -111,7 +111,7 @@ class SparkBranch:
 
     def _refuse_foreign(self, paths: Sequence[ObjectPath]) -> None:
         for path in paths:
-            if not path.startswith(self._prefix) or path.startswith(names.HOOKS):
+            if not path.startswith(self._prefix) or path.startswith(path_mapping.HOOKS):
                 shown = f"/{self._prefix.rstrip('/')}"
                 raise WorkspaceError(f"the body wrote outside the workspace prefix {shown}: {path}; nothing is published")
 
@@ -138,11 +138,11 @@ class SparkBranch:
                 raise
 
     def _files(self) -> Iterator[FilePath]:
-        return view.files(self._lake, self._ref.repository, self._branch or self._ref.ref, self._prefix)
+        return body_workspace.files(self._lake, self._ref.repository, self._branch or self._ref.ref, self._prefix)
 
-    def _places(self) -> view.LakePlaces:
+    def _places(self) -> body_workspace.LakePlaces:
         repository, branch = self._ref.repository, self._branch
-        return view.LakePlaces(
+        return body_workspace.LakePlaces(
             lake=self._lake,
             repository=repository,
             commit=self._ref.ref,

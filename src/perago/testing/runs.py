@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from perago.declare import loading
+from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration, declaration_of
 from perago.errors import SetupError, TaskDefinitionError, TaskStatus
+from perago.local_run import environment
+from perago.local_run.changes import FileChange, Kind, unified
 from perago.model import FilePath
-from perago.testing import environment
-from perago.testing.changes import FileChange, Kind, unified
 
 Files = Mapping[str, bytes | str] | Path
 _LINES_OF_A_FILE = 20
@@ -96,9 +96,9 @@ def run_task(
 
 def _declaration(task: Callable[..., object] | ModuleType | str) -> TaskDeclaration:
     if isinstance(task, str):
-        return loading.load(task)
+        return module_loader.load(task)
     if isinstance(task, ModuleType):
-        return loading.only_task(task)
+        return module_loader.only_task(task)
     declaration = declaration_of(task)
     if declaration is None:
         raise TaskDefinitionError(f"{task!r} is no task; give a function with @task on it, its module, or the module's name")

@@ -1,0 +1,245 @@
+"""What of a model Conductor's JSON can carry. In: a Pydantic model and a direction. Out: problems and warnings, by field.
+
+Walks Pydantic's core schema, the description that validation and serialisation themselves run on.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel
+
+from perago.declare.problems import Problem
+
+Direction = Literal["params", "result"]
+Core = Mapping[str, Any]
+
+_NO_JSON = {
+    "callable": "a callable",
+    "is-subclass": "a class",
+    "is-instance": "a type without a JSON form",
+    "arguments": "call arguments",
+    "call": "a call",
+    "generator": "an iterator",
+}
+_NO_KEY = frozenset(
+    {"int", "float", "bool", "none", "bytes", "tuple", "list", "set", "frozenset", "dict", "model", "dataclass", "complex"}
+)
+_WRITES_TEXT = frozenset({"to-string", "format"})
+
+
+@dataclass(slots=True)
+class Findings:
+    problems: list[Problem] = field(default_factory=list[Problem])
+    warnings: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where the walk stands: the field's path, the configuration of the enclosing model, the definitions being expanded."""
+
+    path: str
+    config: Core
+    open_references: tuple[str, ...] = ()
+
+
+def inspect(model: type[BaseModel], direction: Direction) -> Findings:
+    """Everything about `model` that could not travel in that direction, and what its author should know."""
+    walk = _Walk(direction)
+    walk.visit(model.__pydantic_core_schema__, _At(direction, {}))
+    return walk.findings
+
+
+class _Walk:
+    def __init__(self, direction: Direction) -> None:
+        self.findings = Findings()
+        self._writing = direction == "result"
+        self._definitions: dict[str, Core] = {}
+        self._finished: set[str] = set()
+        self._configured: set[type] = set()
+
+    def visit(self, core: Core, at: _At) -> None:
+        if self._writing and "serialization" in core and self._written_otherwise(core["serialization"], at):
+            return
+        handler = _HANDLERS.get(core["type"])
+        if core["type"] in _NO_JSON:
+            self._problem(
+                at, f"{_NO_JSON[core['type']]} cannot travel as JSON; write a type with a JSON form, such as str or a model"
+            )
+        elif handler is not None:
+            handler(self, core, at)
+        else:
+            self._inside(core, at)
+
+    def _problem(self, at: _At, what: str) -> None:
+        found = Problem(at.path, what)
+        if found not in self.findings.problems:
+            self.findings.problems.append(found)
+
+    def _written_otherwise(self, serialization: Core, at: _At) -> bool:
+        """Whether a serializer of the author's own decides what is written, in place of the type."""
+        if serialization["type"] in _WRITES_TEXT:
+            return True
+        if serialization["type"] not in {"function-plain", "function-wrap"}:
+            return False
+        if "return_schema" in serialization:
+            self.visit(serialization["return_schema"], at)
+        elif is_authors_own(serialization["function"]):
+            self._warn_unannotated(serialization, at)
+        return True
+
+    def _warn_unannotated(self, serialization: Core, at: _At) -> None:
+        name = getattr(serialization["function"], "__name__", "a serializer")
+        self.findings.warnings.append(
+            f"{at.path}: serializer {name} has no return annotation, so the output schema allows anything there; annotate it."
+        )
+
+    def _inside(self, core: Core, at: _At) -> None:
+        """Wrappers and containers without rules of their own."""
+        says_what_it_reads = not self._writing and "json_schema_input_schema" in core
+        for key in ("json_schema_input_schema",) if says_what_it_reads else _NESTED:
+            for one in _schemas(core.get(key)):
+                self.visit(one, at)
+
+    def definitions(self, core: Core, at: _At) -> None:
+        self._definitions |= {definition["ref"]: definition for definition in core["definitions"]}
+        self.visit(core["schema"], at)
+
+    def reference(self, core: Core, at: _At) -> None:
+        reference = core["schema_ref"]
+        if reference in at.open_references:
+            name = _class_name(self._definitions[reference])
+            self._problem(at, f"{name} contains itself; a contract has no recursive models: write the depth that is needed")
+        elif reference not in self._finished:
+            self.visit(self._definitions[reference], _At(at.path, at.config, (*at.open_references, reference)))
+            self._finished.add(reference)
+
+    def model(self, core: Core, at: _At) -> None:
+        config = core.get("config", {})
+        cls = core["cls"]
+        own = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None)
+        if own and cls not in self._configured:
+            self._configured.add(cls)
+            self.findings.warnings.append(
+                f"{cls.__name__} has its own model_config ({', '.join(sorted(own))}); "
+                "Perago closes every model against unknown fields whatever it says."
+            )
+        self.visit(core["schema"], _At(at.path, config or at.config, at.open_references))
+
+    def fields(self, core: Core, at: _At) -> None:
+        for name, one in _named_fields(core["fields"]):
+            self._field(name, one, at)
+        for one in core.get("computed_fields", ()) if self._writing else ():
+            self.visit(one["return_schema"], _At(f"{at.path}.{one['property_name']}", at.config, at.open_references))
+
+    def _field(self, name: str, core: Core, at: _At) -> None:
+        inside = _At(f"{at.path}.{name}", at.config, at.open_references)
+        if self._writing and core.get("serialization_exclude"):
+            return
+        if not self._writing and isinstance(core.get("validation_alias"), list):
+            self._problem(inside, "AliasPath and AliasChoices cannot be said in a closed schema; write one validation_alias")
+        self.visit(core["schema"], inside)
+
+    def raw_bytes(self, _core: Core, at: _At) -> None:
+        if self._writing and at.config.get("ser_json_bytes", "utf8") == "utf8":
+            self._problem(
+                at, "bytes that are no UTF-8 text cannot travel as JSON; write pydantic.Base64Bytes, or a file in the workspace"
+            )
+
+    def mapping(self, core: Core, at: _At) -> None:
+        for key in self._key_types(core.get("keys_schema", {"type": "any"})):
+            if key in _NO_KEY:
+                self._problem(at, f"JSON has only text as keys, not {key}; write dict[str, ...]")
+        if "values_schema" in core:
+            self.visit(core["values_schema"], _At(f"{at.path}[]", at.config, at.open_references))
+
+    def _key_types(self, core: Core) -> Iterator[str]:
+        if core["type"] == "union":
+            for choice in _choices_of(core):
+                yield from self._key_types(choice)
+        elif core["type"] in {"literal", "enum"}:
+            values: list[object] = core["expected"] if core["type"] == "literal" else [m.value for m in core["members"]]
+            yield from (
+                type(v).__name__ for v in (v.value if isinstance(v, Enum) else v for v in values) if not isinstance(v, str)
+            )
+        elif core["type"] == "definition-ref":
+            yield from self._key_types(self._definitions[core["schema_ref"]])
+        elif "schema" in core and core["type"] not in {"model", "dataclass"}:
+            yield from self._key_types(core["schema"])
+        else:
+            yield core["type"]
+
+    def items(self, core: Core, at: _At) -> None:
+        for one in _schemas(core.get("items_schema")):
+            self.visit(one, _At(f"{at.path}[]", at.config, at.open_references))
+
+    def choices(self, core: Core, at: _At) -> None:
+        for choice in _choices_of(core):
+            self.visit(choice, at)
+
+    def values(self, core: Core, at: _At) -> None:
+        values: list[object] = core["expected"] if core["type"] == "literal" else [m.value for m in core["members"]]
+        for value in values:
+            plain = value.value if isinstance(value, Enum) else value
+            if not _is_json_scalar(plain):
+                self._problem(at, f"the value {plain!r} has no JSON form of its own; write text, whole numbers or booleans")
+
+
+_NESTED = ("schema", "json_schema", "lax_schema", "items_schema", "steps")
+
+_HANDLERS: Mapping[str, Callable[[_Walk, Core, _At], None]] = {
+    "definitions": _Walk.definitions,
+    "definition-ref": _Walk.reference,
+    "model": _Walk.model,
+    "dataclass": _Walk.model,
+    "model-fields": _Walk.fields,
+    "dataclass-args": _Walk.fields,
+    "typed-dict": _Walk.fields,
+    "bytes": _Walk.raw_bytes,
+    "dict": _Walk.mapping,
+    "list": _Walk.items,
+    "set": _Walk.items,
+    "frozenset": _Walk.items,
+    "tuple": _Walk.items,
+    "union": _Walk.choices,
+    "tagged-union": _Walk.choices,
+    "literal": _Walk.values,
+    "enum": _Walk.values,
+}
+
+
+def is_authors_own(serializer: object) -> bool:
+    """Pydantic's own serializers, of paths for instance, write what the type's schema says and need no annotation."""
+    return str(getattr(serializer, "__module__", "")).partition(".")[0] != "pydantic"
+
+
+def _schemas(nested: object) -> list[Core]:
+    """One schema, several or none, as a list."""
+    listed = cast("list[object]", nested) if isinstance(nested, list) else [nested]
+    return [cast("Core", one) for one in listed if isinstance(one, dict)]
+
+
+def _choices_of(core: Core) -> list[Core]:
+    """A union lists its choices, some with a label; a tagged one keeps them by tag."""
+    choices = core["choices"]
+    listed = cast("Iterable[Any]", choices.values() if isinstance(choices, dict) else choices)  # pyright: ignore[reportUnknownMemberType]
+    return [choice[0] if isinstance(choice, tuple) else choice for choice in listed]
+
+
+def _named_fields(fields: object) -> list[tuple[str, Core]]:
+    """Models and typed dictionaries keep their fields by name, dataclasses in a list."""
+    if isinstance(fields, dict):
+        return list(cast("dict[str, Core]", fields).items())
+    return [(one["name"], one) for one in cast("list[Core]", fields)]
+
+
+def _class_name(core: Core) -> str:
+    return core["cls"].__name__ if "cls" in core else str(core["ref"]).partition(":")[0].rpartition(".")[2]
+
+
+def _is_json_scalar(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)

@@ -1,0 +1,86 @@
+"""The one task of a module. In: a module name, importable from the working directory as for `python -m`. Out: its value."""
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from types import ModuleType, TracebackType
+
+from perago.declare import spark_workspace
+from perago.declare.signature import Kind
+from perago.declare.task import TaskDeclaration, declared_in
+from perago.errors import TaskDefinitionError
+
+_TAIL = 4
+
+
+def load(module_name: str) -> TaskDeclaration:
+    """Raises `TaskDefinitionError` for everything that keeps `module_name` from naming exactly one task."""
+    _refuse_non_names(module_name)
+    _look_here_first()
+    found = only_task(_imported(module_name))
+    if found.kind is Kind.SPARK and importlib.util.find_spec("pyspark") is None:
+        raise _without_spark(module_name)
+    return found
+
+
+def only_task(module: ModuleType) -> TaskDeclaration:
+    """The task of a module that is imported already."""
+    module_name, tasks = module.__name__, declared_in(vars(module))
+    if len(tasks) == 1:
+        return tasks[0]
+    if not tasks:
+        raise TaskDefinitionError(f"{module_name}: declares no task; put @task(name=..., owner_email=...) on one function")
+    names = ", ".join(repr(one.name) for one in tasks)
+    raise TaskDefinitionError(f"{module_name}: declares {len(tasks)} tasks ({names}); give each a module of its own")
+
+
+def _refuse_non_names(given: str) -> None:
+    if given.endswith(".py") or "/" in given or os.sep in given:
+        dotted = given.removesuffix(".py").removeprefix("./").strip("/").replace(os.sep, ".").replace("/", ".")
+        raise TaskDefinitionError(f"{given!r} is a file path; write the module name: {dotted}")
+    if not given or not all(part.isidentifier() for part in given.split(".")):
+        raise TaskDefinitionError(f"{given!r} is no module name; write one as for 'python -m', such as tasks.features")
+
+
+def _look_here_first() -> None:
+    """As `python -m` does; a console script has its own directory there."""
+    here = os.getcwd()  # noqa: PTH109  sys.path holds text
+    if here not in sys.path[:1]:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except TaskDefinitionError:
+        raise
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and missing.name.partition(".")[0] == "pyspark":
+            raise _without_spark(name) from None
+        if missing.name is not None and (name == missing.name or name.startswith(f"{missing.name}.")):
+            raise TaskDefinitionError(f"no module {name!r} in {os.getcwd()} or on the Python path") from None  # noqa: PTH109
+        raise _broken(name, missing) from missing
+    except (Exception, SystemExit) as wrong:
+        # Whatever the author's code raises is the author's to see, as a refusal with the place it came from.
+        raise _broken(name, wrong) from wrong
+
+
+def _without_spark(name: str) -> TaskDefinitionError:
+    return TaskDefinitionError(f"{name}: works on Spark, and pyspark is not installed; run: {spark_workspace.INSTALL}")
+
+
+def _broken(name: str, wrong: BaseException) -> TaskDefinitionError:
+    """The refusal, followed by the end of the traceback: only frames of the author's, none of the import machinery's."""
+    frames = [f for f in traceback.extract_tb(_tb(wrong)) if not f.filename.startswith("<frozen") and f.filename != __file__]
+    frames = [f for f in frames if f.filename != importlib.__file__]
+    lines = traceback.format_list(frames[-_TAIL:]) + traceback.format_exception_only(wrong)
+    tail = "".join(lines).rstrip().replace("\n", "\n  ")
+    summary = " ".join(f"{type(wrong).__name__}: {wrong}".split())
+    return TaskDefinitionError(f"{name}: importing it failed with {summary}\n  {tail}")
+
+
+def _tb(wrong: BaseException) -> TracebackType | None:
+    return wrong.__traceback__

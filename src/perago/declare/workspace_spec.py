@@ -1,0 +1,58 @@
+"""Which part of a repository a task sees, and what must hold there. In: what the author wrote. Out: problems, the prefix."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from perago.declare import relative_path
+from perago.declare.checks import CHECKS, Check
+from perago.declare.problems import Declared, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSpec(Declared):
+    """A prefix of the repository, mapped to the root of the workspace, with checks before and after the body."""
+
+    prefix: str = "/"
+    read_only: bool = False
+    pre: Sequence[Check] = ()
+    post: Sequence[Check] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("pre", "post"):
+            given = getattr(self, name)
+            if isinstance(given, list):
+                object.__setattr__(self, name, tuple(given))  # pyright: ignore[reportUnknownArgumentType]
+
+    @property
+    def object_prefix(self) -> str:
+        """As object paths begin: empty for the root, otherwise ending in `/`."""
+        inside = self.prefix.removeprefix("/")
+        return f"{inside}/" if inside else ""
+
+    def mistakes(self) -> Iterator[Problem]:
+        yield from _prefix(self.prefix)
+        if type(self.read_only) is not bool:
+            yield Problem("read_only", f"must be True or False, not {self.read_only!r}")
+        yield from _checks("pre", self.pre)
+        yield from _checks("post", self.post)
+
+
+def _prefix(given: object) -> Iterator[Problem]:
+    if not isinstance(given, str):
+        yield Problem("prefix", f"must be a str such as '/audio/render', not {given!r}")
+    elif given == "":
+        yield Problem("prefix", "must not be empty; write '/' for the whole repository")
+    elif given != "/" and (wrong := relative_path.mistake(given.removeprefix("/"))) is not None:
+        yield Problem("prefix", wrong)
+
+
+def _checks(name: str, given: object) -> Iterator[Problem]:
+    if not isinstance(given, tuple):
+        yield Problem(name, f"must be a list of checks, such as [require_glob('raw/**/*.parquet')], not {given!r}")
+        return
+    for index, check in enumerate(given):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        where = f"{name}[{index}]"
+        if isinstance(check, CHECKS):
+            yield from (problem.under(where) for problem in check.problems())
+        else:
+            yield Problem(where, f"must be require_file, require_dir, require_glob or forbid_glob, not {check!r}")

@@ -1,0 +1,92 @@
+"""What a demonstration shows: a live table on a terminal, a line for every change when piped, and the tables at its end."""
+
+import contextlib
+from collections.abc import Generator, Iterable, Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from perago.cli import console
+from perago.demo.pipeline import STEPS, Attempt, Workflow
+from perago.model import Commit
+
+_STYLES = {"COMPLETED": "green", "IN_PROGRESS": "cyan", "SCHEDULED": "dim", "TIMED_OUT": "yellow"}
+
+
+class Board:
+    """Called with the newest state as often as there is one."""
+
+    def __init__(self, screen: Console, live: Live | None) -> None:
+        self._screen = screen
+        self._live = live
+        self._said: set[tuple[str, str]] = set()
+
+    def show(self, workflow: Workflow, doing: str) -> None:
+        if self._live is not None:
+            self._live.update(steps(workflow, doing))
+            return
+        for attempt in workflow.attempts:
+            if (attempt.task_id, attempt.status) not in self._said and attempt.status != "SCHEDULED":
+                self._said.add((attempt.task_id, attempt.status))
+                self._screen.print(Text(f"{attempt.step}: {attempt.status}{_after(attempt)}"))
+
+    def say(self, line: str) -> None:
+        self._screen.print(Text(line, style="bold yellow"))
+
+
+@contextlib.contextmanager
+def board() -> Generator[Board]:
+    screen = console.stderr()
+    if not screen.is_terminal:
+        yield Board(screen, None)
+        return
+    with Live(console=screen, refresh_per_second=4) as live:
+        yield Board(screen, live)
+
+
+def steps(workflow: Workflow, doing: str = "") -> Table:
+    """A row for every attempt; `doing` is what the worker says of the one that runs."""
+    table = Table("step", "attempt", "status", "seconds", "result", title="The pipeline")
+    for step in STEPS:
+        attempts = workflow.of(step)
+        if not attempts:
+            table.add_row(step, "", Text("waits", style="dim"), "", "")
+        for number, attempt in enumerate(attempts, 1):
+            running = attempt.status == "IN_PROGRESS"
+            status = Text(attempt.status, style=_STYLES.get(attempt.status, "red"))
+            what = doing if running else (rows(attempt) or attempt.reason[:60])
+            table.add_row(step, str(number), status, f"{attempt.seconds:.1f}", what)
+    return table
+
+
+def rows(attempt: Attempt) -> str:
+    return ", ".join(f"{name} {_number(value)}" for name, value in attempt.result.items())
+
+
+def history(commits: Sequence[Commit]) -> Table:
+    """Newest first, as `git log` has it."""
+    table = Table("commit", "published by", "attempt", title="The branch main, newest first")
+    for commit in commits:
+        retry = commit.metadata.get("perago.attempt", "")
+        table.add_row(commit.id[:12], commit.message, str(int(retry) + 1) if retry else "")
+    return table
+
+
+def finish(tables: Iterable[Table], lines: Iterable[str]) -> None:
+    out = console.stdout()
+    for table in tables:
+        out.print(table)
+    for line in lines:
+        out.print(Text(line))
+
+
+def _after(attempt: Attempt) -> str:
+    return f" in {attempt.seconds:.1f} s: {rows(attempt)}" if attempt.status == "COMPLETED" else ""
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

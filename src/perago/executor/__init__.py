@@ -1,0 +1,1 @@
+"""The executor process: imports task modules and runs one attempt at a time."""

@@ -1,0 +1,167 @@
+"""One executor process: imports the task modules, connects, then runs one attempt at a time as the supervisor says."""
+
+import contextlib
+import io
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from perago import ipc
+from perago import settings as worker_settings
+from perago.attempt import cancellation, declared_task, transaction
+from perago.attempt import port as attempt_port
+from perago.attempt.rival_wait import LONGEST, Patience
+from perago.declare import module_loader, taskdef
+from perago.declare.signature import Kind
+from perago.declare.task import TaskDeclaration
+from perago.errors import LakeError, RuntimeConfigError, SetupError
+from perago.events import Done, Event
+from perago.executor import interruption, process_state, supervisor_channel
+from perago.lake.client import LakeFS
+from perago.lake.http import Timeouts
+from perago.model import Outcome, WorkspaceRef
+from perago.provision.progress import Progress
+from perago.spark import engine
+from perago.spark import options as spark_options
+from perago.spark import workspace as spark_workspace
+from perago.workspace import options
+from perago.workspace.local_workspace import LocalWorkspace
+
+LAKE_TIMEOUTS = Timeouts(connect=10, request=60)
+REFUSED = 3
+"""Exit code of an executor whose modules cannot be used."""
+
+
+class Executor:
+    """Everything that stays from one attempt to the next."""
+
+    def __init__(
+        self,
+        line: supervisor_channel.SupervisorChannel,
+        settings: worker_settings.Settings,
+        calling_off: interruption.Interruption,
+    ) -> None:
+        self._line = line
+        self._settings = settings
+        self._calling_off = calling_off
+        self._options = options.Options(
+            settings.perago_workspace_root, settings.perago_cache_root, settings.perago_cache_max_size
+        )
+        self._lake = _lake(settings)
+        self._tasks: dict[str, TaskDeclaration] = {}
+        self._spark = engine.make(settings.spark, self._fetching)
+
+    def introduce(self, modules: Sequence[str]) -> None:
+        """Import the modules, say what they declare, and connect."""
+        tasks = [module_loader.load(module) for module in modules]
+        self._tasks = {task.name: task for task in tasks}
+        if any(task.kind is Kind.SPARK for task in tasks):
+            # Now, and not when somebody waits for the first attempt.
+            self._spark.start()
+        self._line.send(ipc.Declared(tuple(facts(task) for task in tasks)))
+        # An outage now is no reason not to be there when it ends.
+        with contextlib.suppress(LakeError):
+            if self._settings.lakefs is not None:
+                self._lake.capabilities()
+        self._line.send(ipc.Ready(os.getpid()))
+
+    def serve(self) -> None:
+        before = process_state.note()
+        for run in self._line.runs():
+            threads = process_state.threads()
+            finished = ipc.Finished(run.execution_id, self._run(run))
+            self._line.require_owner()
+            for left in process_state.put_back(before, threads):
+                self._line.send(ipc.Remark("warning", left))
+            self._line.send(finished)
+            cancellation.set_reason(None)
+
+    def _run(self, run: ipc.Run) -> Outcome:
+        attempt = run.polled.attempt
+        declaration = self._tasks[attempt.task_type]
+        budget = declared_task.budget(declaration)
+        execution = transaction.Execution(
+            attempt=attempt,
+            id=run.execution_id,
+            task=interruption.InterruptibleTask(declared_task.DeclaredTask(declaration), self._calling_off),
+            lake=self._lake,
+            conductor=self._line,
+            workspaces=lambda ref: self._workspace(declaration, ref, run),
+            budget=budget,
+            emit=self._emit,
+            reason_max_length=self._settings.perago_failure_reason_max_length,
+            unlabelled=self._settings.perago_unlabelled_head,
+            patience=Patience(min(LONGEST, budget.publish_seconds)),
+        )
+        return transaction.run(execution, run.polled.input)
+
+    def _workspace(self, declaration: TaskDeclaration, ref: WorkspaceRef, run: ipc.Run) -> attempt_port.AttemptWorkspace:
+        prefix = declaration.workspace.prefix if declaration.workspace else "/"
+        if declaration.kind is Kind.SPARK:
+            access = self._settings.require_lakefs()
+            reached = spark_options.Access(access.url, access.access_key_id, access.secret_access_key)
+            around = spark_workspace.Surroundings(self._spark, reached, cancellation.cancelled, self._emit)
+            return spark_workspace.SparkBranch(self._lake, ref, prefix, around)
+        return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
+
+    def _fetching(self, news: Progress) -> None:
+        if news.finished:
+            self._line.send(ipc.Remark("info", f"fetched {news.step}"))
+
+    def _emit(self, event: Event) -> None:
+        """Where the attempt is, at once, because it may die there; what it has done, with whatever comes next."""
+        send = self._line.send_later if isinstance(event, Done) else self._line.send
+        send(ipc.Happened(event))
+
+
+def facts(task: TaskDeclaration) -> ipc.TaskFacts:
+    planned = declared_task.budget(task)
+    return ipc.TaskFacts(
+        module=task.module,
+        task_type=task.name,
+        needs_lake=task.workspace is not None,
+        definition=taskdef.of(task),
+        warnings=task.warnings,
+        publish_seconds=planned.publish_seconds,
+        completion_seconds=planned.completion_seconds,
+        heartbeat_seconds=planned.heartbeat_seconds,
+    )
+
+
+def _lake(settings: worker_settings.Settings) -> LakeFS:
+    """Without settings only workspace-free tasks are started, and they never call it."""
+    access = settings.lakefs or worker_settings.LakeAccess("http://lakefs-is-not-configured.invalid", "", "")
+    try:
+        return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)
+    except RuntimeConfigError as error:
+        raise RuntimeConfigError(f"LAKECTL_SERVER_ENDPOINT_URL: {error}") from error
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m perago.executor.main FD MODULE…`, started by its warden only."""
+    descriptor, *modules = arguments
+    calling_off = interruption.Interruption()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, calling_off.on_signal)
+    for stream in (sys.stdout, sys.stderr):
+        # What the body printed last is what its death is understood by.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    connection = socket.socket(fileno=int(descriptor))
+    os.set_inheritable(connection.fileno(), False)
+    line = supervisor_channel.SupervisorChannel(connection, lambda cancel: cancellation.set_reason(cancel.reason))
+    try:
+        executor = Executor(line, worker_settings.load(), calling_off)
+        line.start()
+        executor.introduce(modules)
+    except SetupError as error:
+        line.send(ipc.Refused(str(error), type(error).__name__))
+        return REFUSED
+    executor.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

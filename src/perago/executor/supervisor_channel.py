@@ -1,0 +1,128 @@
+"""The executor's end of its channel: one thread reads, whoever has something to say writes, a fence waits for its answer."""
+
+import contextlib
+import itertools
+import os
+import queue
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from perago import errors, ipc
+from perago.attempt import cancellation
+from perago.model import Attempt, Snapshot, TaskId, WorkflowId
+
+FENCE_PATIENCE = 60.0
+"""Beyond the end of the lease a fence cannot succeed; the supervisor answers long before."""
+
+
+class SupervisorChannel:
+    """Also the attempt fence of the running attempt. A process forked by a body that comes here ends on the spot."""
+
+    def __init__(self, connection: socket.socket, on_cancel: Callable[[ipc.Cancel], None]) -> None:
+        self._socket = connection
+        self._on_cancel = on_cancel
+        self._owner = os.getpid()
+        self._incoming = connection.makefile("rb")
+        self._sending = threading.Lock()
+        self._held = b""
+        self._runs: queue.SimpleQueue[ipc.Run] = queue.SimpleQueue()
+        self._answers: dict[int, queue.SimpleQueue[ipc.Answer]] = {}
+        self._numbers = itertools.count(1)
+        self._lease_deadline = 0.0
+        self._reader = threading.Thread(target=self._read, name="perago-channel", daemon=True)
+
+    def start(self) -> None:
+        self._reader.start()
+
+    def runs(self) -> Iterator[ipc.Run]:
+        """One after the other, until the supervisor hangs up (and this process ends)."""
+        while True:
+            yield self._runs.get()
+
+    def send(self, message: ipc.ToSupervisor) -> None:
+        self.require_owner()
+        data = ipc.for_supervisor(message)
+        with self._sending:
+            self._socket.sendall(self._held + data)
+            self._held = b""
+
+    def send_later(self, message: ipc.ToSupervisor) -> None:
+        """With the next one: for what the supervisor misses nothing by hearing late."""
+        data = ipc.for_supervisor(message)
+        with self._sending:
+            self._held += data
+
+    def require_owner(self) -> None:
+        """A fork of the executor holds copies of everything; only the original may speak and go on."""
+        if os.getpid() != self._owner:
+            os._exit(0)
+
+    # the attempt fence
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        del attempt  # there is only one at a time
+        return self._ask(ipc.Fence)
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        return self._ask(lambda number: ipc.LookUp(number, task_id, workflow_id))
+
+    def _ask(self, question: Callable[[int], ipc.ToSupervisor]) -> Snapshot:
+        if cancellation.cancelled():
+            raise errors.AttemptCancelled(f"the attempt was called off: {cancellation.reason()}")
+        number, box = next(self._numbers), queue.SimpleQueue[ipc.Answer]()
+        self._answers[number] = box
+        try:
+            self.send(question(number))
+            answer = box.get(timeout=max(0.0, self.lease_seconds_left()) + FENCE_PATIENCE)
+        except queue.Empty:
+            raise errors.ConductorUnavailable("the supervisor did not answer the attempt fence") from None
+        finally:
+            del self._answers[number]
+        if answer.snapshot is None:
+            raise _error(answer)
+        return answer.snapshot
+
+    def lease_seconds_left(self) -> float:
+        return self._lease_deadline - time.monotonic()
+
+    # the reading thread
+    def _read(self) -> None:
+        # An unreadable message is as final as a closed channel: the two ends are out of step.
+        with contextlib.suppress(OSError, EOFError, ValueError):
+            while True:
+                self._take(ipc.read_by_executor(self._exactly(ipc.length(self._exactly(ipc.LENGTH.size)))))
+        end_with_children()
+
+    def _take(self, message: ipc.ToExecutor) -> None:
+        match message:
+            case ipc.Run():
+                self._lease_deadline = message.lease_deadline
+                self._runs.put(message)
+            case ipc.Answer():
+                if (box := self._answers.get(message.request)) is not None:
+                    box.put(message)
+            case ipc.LeaseMoved():
+                self._lease_deadline = message.deadline
+            case ipc.Cancel():
+                self._on_cancel(message)
+
+    def _exactly(self, count: int) -> bytes:
+        data = self._incoming.read(count)
+        if len(data) < count:
+            raise EOFError
+        return data
+
+
+def end_with_children() -> None:
+    """The executor leads a process group of its own; whatever the body started and left behind goes with it."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _error(answer: ipc.Answer) -> errors.ConductorError:
+    kinds = (errors.ConductorNotFound, errors.ConductorRejected, errors.ConductorUnavailable, errors.ConductorUnknown)
+    kind = {kind.__name__: kind for kind in kinds}.get(answer.error or "", errors.ConductorUnavailable)
+    return kind(answer.message)

@@ -1,0 +1,1 @@
+"""HTTP/1.1 for both servers: connections, deadlines, retried reads, writes sent once."""

@@ -1,0 +1,1 @@
+"""Both servers in memory, behind the same ports as the real clients."""

@@ -1,0 +1,374 @@
+"""A versioned store in memory with the port, the rules and the races of lakeFS. A gate sees every call and may cut it anywhere.
+
+A branch update (merge, relocate) is two steps, as on the server: read the branch record and resolve the source's name, then set
+it if unchanged, else start over. The gate stands before, between and after them.
+"""
+
+import hashlib
+import itertools
+import threading
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
+from perago.http import http1
+from perago.in_memory import trees
+from perago.in_memory.repository import Branch, Record, Store
+from perago.lake import object_headers, transfer, url_parts
+from perago.lake.decode import DEFAULT_CONTENT_TYPE
+from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
+from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
+
+UPDATE_TRIES = 10
+"""How often lakeFS starts a branch update over before it answers 429."""
+MAIN = BranchName("main")
+
+
+class Step(StrEnum):
+    """Where in a call the gate is asked."""
+
+    BEFORE = "before"
+    """Nothing has happened: an error raised here is a request that never arrived."""
+    BETWEEN = "between"
+    """Merge and relocate only: the branch record is read, the source resolved, nothing set yet. Asked anew on each start over."""
+    AFTER = "after"
+    """The effect is there, the reply is not: an error raised here is a reply that was cut off."""
+
+
+Gate = Callable[[str, Step], None]
+"""Called with the port's verb and the step. May switch to another actor, wait, or raise; no lock is held meanwhile."""
+
+
+def open_gate(_verb: str, _step: Step) -> None:
+    """Lets everything through."""
+
+
+class MemoryLake:
+    """Implements `perago.lake.port.Lake`. `calls` counts requests by verb. `clock` gives commit times in whole seconds."""
+
+    def __init__(self, gate: Gate = open_gate, clock: Callable[[], int] | None = None) -> None:
+        self.gate = gate
+        self.calls: Counter[str] = Counter()
+        self._clock = clock or itertools.count(1).__next__
+        self._repositories: dict[Repository, Store] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._uploads = itertools.count(1)
+        self._lock = threading.RLock()
+
+    # what tests and authors use beside the port
+
+    def create_repository(self, repository: Repository, branch: BranchName = MAIN) -> Commit:
+        """A new repository with one branch at an empty first commit."""
+        if repository in self._repositories:
+            raise LakeConflict(f"create repository {repository}: exists already")
+        store = self._repositories[repository] = Store(branch)
+        first = store.add_commit((), trees.EMPTY, "Repository created", {}, self._clock())
+        store.branches[branch] = Branch(store.record(first.id), hidden=False)
+        return first
+
+    def put(
+        self,
+        repository: Repository,
+        branch: BranchName,
+        path: ObjectPath,
+        data: bytes,
+        *,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+        metadata: Mapping[str, str] | None = None,
+    ) -> ObjectInfo:
+        """Write bytes to a branch; uncommitted, like any upload."""
+        checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        with self._lock:
+            self._blobs[checksum] = data
+            return self._upload(repository, branch, ObjectInfo(path, len(data), checksum, content_type, metadata or {}))
+
+    def publish(self, repository: Repository, branch: BranchName, files: Mapping[str, bytes], message: str = "publish") -> Commit:
+        """Put files and commit them, without the gate: a change by another writer."""
+        for path, data in files.items():
+            self.put(repository, branch, ObjectPath(path), data)
+        return self._commit_staged(repository, branch, message, {})
+
+    def get(self, repository: Repository, ref: Ref, path: ObjectPath) -> bytes:
+        return self._blobs[self._entry(repository, ref, path).checksum]
+
+    def content(self, repository: Repository, ref: Ref) -> dict[ObjectPath, bytes]:
+        """Every object at `ref`, uncommitted ones of a branch included."""
+        with self._lock:
+            entries = self._store(repository).tree(ref).entries
+            return {path: self._blobs[entry.checksum] for path, entry in entries.items()}
+
+    def tag(self, repository: Repository, name: str, ref: Ref) -> None:
+        store = self._store(repository)
+        store.tags[name] = store.resolve(ref)
+
+    def protect(self, repository: Repository, pattern: str) -> None:
+        """From now on branches that match refuse uploads, deletes, commits and relocation; merges stay allowed, as in lakeFS."""
+        self._store(repository).protected.add(pattern)
+
+    def visible_branches(self, repository: Repository) -> list[BranchName]:
+        """What people see in lakeFS's own listings: no hidden ones."""
+        return sorted(name for name, branch in self._store(repository).branches.items() if not branch.hidden)
+
+    # the port
+
+    def capabilities(self) -> Capabilities:
+        self._enter("capabilities")
+        self.gate("capabilities", Step.AFTER)
+        return Capabilities()
+
+    def commit(self, repository: Repository, ref: Ref) -> Commit:
+        self._enter("commit")
+        with self._lock:
+            store = self._store(repository)
+            found = store.commits[store.resolve(ref)]
+        self.gate("commit", Step.AFTER)
+        return found
+
+    def head(self, repository: Repository, branch: BranchName) -> Commit:
+        self._enter("head")
+        with self._lock:
+            store = self._store(repository)
+            found = store.commits[store.resolve(url_parts.branch(branch))]
+        self.gate("head", Step.AFTER)
+        return found
+
+    def branch(self, repository: Repository, branch: BranchName) -> CommitId:
+        self._enter("branch")
+        with self._lock:
+            found = self._store(repository).branch(branch).record.head
+        self.gate("branch", Step.AFTER)
+        return found
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        self._enter("create_branch")
+        with self._lock:
+            store = self._store(repository)
+            url_parts.branch(branch)
+            head = store.resolve(source)
+            if branch in store.branches or branch in store.commits:
+                raise LakeConflict(f"create branch {branch} in {repository}: exists already")
+            store.branches[branch] = Branch(store.record(head), hidden=True)
+        self.gate("create_branch", Step.AFTER)
+
+    def delete_branch(self, repository: Repository, branch: BranchName) -> None:
+        self._enter("delete_branch")
+        with self._lock:
+            store = self._store(repository)
+            store.branch(branch)
+            if branch == store.default_branch:
+                raise LakeForbidden(f"delete branch {branch} of {repository}: it is the default branch")
+            del store.branches[branch]
+        self.gate("delete_branch", Step.AFTER)
+
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
+        after = ""
+        while True:
+            self._enter("branches")
+            with self._lock:
+                known = self._store(repository).branches
+                names = sorted(name for name in known if name.startswith(prefix) and name > after)
+                found = [BranchHead(name, known[name].record.head) for name in names[:page]]
+            self.gate("branches", Step.AFTER)
+            yield from found
+            if len(names) <= page:
+                return
+            after = names[page - 1]
+
+    def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
+        self._enter("commit_branch")
+        made = self._commit_staged(repository, branch, message, metadata)
+        self.gate("commit_branch", Step.AFTER)
+        return made
+
+    def merge(
+        self,
+        repository: Repository,
+        source: BranchName,
+        target: BranchName,
+        *,
+        message: str,
+        metadata: Mapping[str, str],
+        timeout: float,  # noqa: ARG002  memory answers at once; a gate plays the time
+    ) -> CommitId:
+        self._enter("merge")
+        marked = {**metadata, ".lakefs.merge.strategy": "default"}
+
+        def squash(store: Store, record: Record) -> Record:
+            tree = store.merged(store.branch(source).record.head, record.head)
+            return store.record(store.add_commit((record.head,), tree, message, marked, self._clock()).id)
+
+        with self._lock:
+            store = self._store(repository)
+            self._seal(store, target)
+        merged = self._update("merge", store, target, squash).head
+        self.gate("merge", Step.AFTER)
+        return merged
+
+    def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:  # noqa: ARG002  as in merge
+        self._enter("relocate")
+
+        def reset(store: Store, record: Record) -> Record:
+            return Record(store.branch(to).record.head, record.token)
+
+        with self._lock:
+            store = self._store(repository)
+            if store.is_protected(target):
+                raise LakeForbidden(f"relocate {repository}/{target}: the branch is protected")
+        self._update("relocate", store, target, reset)
+        self.gate("relocate", Step.AFTER)
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        self._enter("interrupt_updates")
+        with self._lock:
+            self._seal(self._store(repository), branch)
+        self.gate("interrupt_updates", Step.AFTER)
+
+    def objects(
+        self, repository: Repository, ref: Ref, prefix: str, after: ObjectPath | None = None, *, presign: bool = False
+    ) -> ObjectPage:
+        del presign
+        self._enter("objects")
+        with self._lock:
+            tree = self._store(repository).tree(ref)
+        start = max(bisect_left(tree.paths, prefix), 0 if after is None else bisect_right(tree.paths, after))
+        candidates = itertools.islice(tree.paths, start, start + PAGE + 1)
+        found = list(itertools.takewhile(lambda path: path.startswith(prefix), candidates))
+        self.gate("objects", Step.AFTER)
+        page = [tree.entries[path].info(path) for path in found[:PAGE]]
+        return ObjectPage(page, page[-1].path if len(found) > PAGE else None)
+
+    def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
+        self._enter("read")
+        data = memoryview(self.get(repository, ref, info.path))
+        self.gate("read", Step.AFTER)
+        receive = transfer.save(f"read {info.path!r} of {repository}@{ref}", info, into)
+        return receive(http1.Head(200, {}, len(data)), [data])
+
+    def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
+        for info in infos:
+            self._enter("read")
+            data = self.get(repository, ref, info.path)
+            self.gate("read", Step.AFTER)
+            yield transfer.checked(f"read {info.path!r} of {repository}@{ref}", info, data), data
+
+    def write(
+        self,
+        repository: Repository,
+        branch: BranchName,
+        path: ObjectPath,
+        source: Path,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str],
+    ) -> ObjectInfo:
+        self._enter("write")
+        object_headers.headers(f"write {path!r} to {repository}/{branch}", content_type, metadata)
+        with transfer.upload(source) as file:
+            data = file.content()
+        info = self.put(repository, branch, path, data, content_type=content_type, metadata=metadata)
+        self.gate("write", Step.AFTER)
+        return info
+
+    def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
+        for file in files:
+            self._enter("write")
+            object_headers.headers(f"write {file.path!r} to {repository}/{branch}", file.content_type, file.metadata)
+            info = self._put_small(repository, branch, file)
+            self.gate("write", Step.AFTER)
+            yield info
+
+    def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
+        self._enter("delete_objects")
+        if len(paths) > PAGE:
+            raise LakeRejected(f"delete {len(paths)} objects of {repository}/{branch}: at most {PAGE} at a time")
+        with self._lock:
+            store = self._store(repository)
+            if branch in store.branches:  # lakeFS answers 200 where there is no such branch
+                self._writable(repository, branch, "delete objects").staged.update(dict.fromkeys(paths))
+        self.gate("delete_objects", Step.AFTER)
+
+    def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
+        changes: Iterator[ObjectChange] | None = None
+        while True:
+            self._enter("uncommitted")
+            if changes is None:
+                with self._lock:
+                    store = self._store(repository)
+                    staged = store.branch(branch)
+                    changes = iter(store.committed_tree(staged.record.head).differences(staged.staged))
+            page = list(itertools.islice(changes, PAGE))
+            self.gate("uncommitted", Step.AFTER)
+            yield from page
+            if len(page) < PAGE:
+                return
+
+    # inside
+
+    def _enter(self, verb: str) -> None:
+        self.calls[verb] += 1
+        self.gate(verb, Step.BEFORE)
+
+    def _store(self, repository: Repository) -> Store:
+        if (store := self._repositories.get(Repository(url_parts.repository(repository)))) is None:
+            raise LakeNotFound(f"repository {repository} does not exist")
+        return store
+
+    def _entry(self, repository: Repository, ref: Ref, path: ObjectPath) -> trees.Entry:
+        with self._lock:
+            entry = self._store(repository).tree(ref).entries.get(path)
+        if entry is None:
+            raise LakeNotFound(f"object {path!r} does not exist in {repository}@{ref}")
+        return entry
+
+    def _writable(self, repository: Repository, branch: BranchName, action: str) -> Branch:
+        store = self._store(repository)
+        if store.is_protected(branch):
+            raise LakeForbidden(f"{action} in {repository}/{branch}: the branch is protected")
+        return store.branch(branch)
+
+    def _put_small(self, repository: Repository, branch: BranchName, file: SmallFile) -> ObjectInfo:
+        return self.put(repository, branch, file.path, file.data, content_type=file.content_type, metadata=file.metadata)
+
+    def _upload(self, repository: Repository, branch: BranchName, info: ObjectInfo) -> ObjectInfo:
+        """Bytes that are kept already become an object on the branch."""
+        with self._lock:
+            staged = self._writable(repository, branch, f"write {info.path!r}").staged
+            url_parts.path(info.path)
+            kind = info.content_type or DEFAULT_CONTENT_TYPE
+            described = tuple(sorted(info.metadata.items()))
+            entry = staged[info.path] = trees.Entry(info.size, info.checksum, kind, described, self._clock(), next(self._uploads))
+            return entry.info(info.path)
+
+    def _commit_staged(self, repository: Repository, name: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
+        with self._lock:
+            store = self._store(repository)
+            branch = self._writable(repository, name, "commit")
+            tree = store.committed_tree(branch.record.head)
+            if not tree.differences(branch.staged):
+                raise LakeConflict(f"commit {repository}/{name}: no changes")
+            made = store.add_commit((branch.record.head,), tree.apply(branch.staged), message, dict(metadata), self._clock())
+            branch.record, branch.staged = store.record(made.id), {}
+            return made
+
+    def _seal(self, store: Store, target: BranchName) -> None:
+        """A merge first writes the branch record anew, in an update of its own, and refuses a branch with uncommitted changes."""
+        branch = store.branch(target)
+        if store.committed_tree(branch.record.head).differences(branch.staged):
+            raise LakeConflict(f"merge into {target}: uncommitted changes (dirty branch)")
+        branch.record = store.record(branch.record.head)
+
+    def _update(self, verb: str, store: Store, target: BranchName, change: Callable[[Store, Record], Record]) -> Record:
+        for _ in range(UPDATE_TRIES):
+            with self._lock:
+                seen = store.branch(target).record
+                wanted = change(store, seen)
+            self.gate(verb, Step.BETWEEN)
+            with self._lock:
+                branch = store.branches.get(target)
+                if branch is not None and branch.record == seen:
+                    branch.record = wanted
+                    return wanted
+        raise LakeUnavailable(f"{verb} {target}: too many concurrent updates of the branch")

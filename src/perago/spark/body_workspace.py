@@ -1,0 +1,142 @@
+"""What a Spark task's body is given: URIs for Spark, and the small files around the data. Paths are confined as in checks."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from perago.declare import globs, relative_path
+from perago.declare.spark_workspace import SparkWorkspace
+from perago.errors import TaskTerminalError
+from perago.lake import port
+from perago.model import BranchName, CommitId, FilePath, ObjectInfo, ObjectPath, Repository
+from perago.spark import s3a
+from perago.workspace import path_mapping
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Places(Protocol):
+    """Where a workspace's files are; `path` is relative and confined already."""
+
+    def input(self, path: str) -> str: ...
+    def output(self, path: str) -> str: ...
+    def files(self) -> Iterator[FilePath]: ...
+    def read(self, path: str) -> bytes: ...
+    def write(self, path: str, data: bytes) -> None: ...
+
+
+class Argument(SparkWorkspace):
+    def __init__(self, spark: "SparkSession", places: Places) -> None:
+        self._spark = spark
+        self._places = places
+
+    @property
+    def spark(self) -> "SparkSession":
+        return self._spark
+
+    def input(self, path: str) -> str:
+        return self._places.input(confined(path))
+
+    def output(self, path: str) -> str:
+        return self._places.output(confined(path))
+
+    def list(self, glob: str = "**") -> Sequence[FilePath]:
+        return [FilePath(path) for path in globs.matching(confined(glob), self._places.files())]
+
+    def read_text(self, path: str) -> str:
+        return self._places.read(confined(path)).decode()
+
+    def write_text(self, path: str, text: str) -> None:
+        self._places.write(confined(path), text.encode())
+
+
+def confined(path: object) -> str:
+    """The path itself. What leaves the workspace is the author's mistake, and stays one however often it is tried."""
+    given = relative_path.text(path)
+    if not isinstance(given, str):
+        raise TaskTerminalError(f"a path in a workspace is a str or a PurePath, not {path!r}")
+    if given.startswith("/") or "://" in given:
+        raise TaskTerminalError(f"{given!r} is absolute; write it relative to the workspace root")
+    if (wrong := relative_path.mistake(given.removesuffix("/"))) is not None:
+        raise TaskTerminalError(wrong)
+    return given.removesuffix("/")
+
+
+def require_writable(writes: bool) -> None:
+    if not writes:
+        raise TaskTerminalError("the task is read-only: it has no output; declare WorkspaceSpec(read_only=False) to write")
+
+
+def missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(f"there is no file {path!r} in the workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class LakePlaces:
+    """The input commit, and the staging branch where there is one. Implements `Places`."""
+
+    lake: port.Lake
+    repository: Repository
+    commit: CommitId
+    branch: BranchName | None
+    prefix: str
+
+    def input(self, path: str) -> str:
+        return s3a.base(self.repository, self.commit, self.prefix) + path
+
+    def output(self, path: str) -> str:
+        return s3a.base(self.repository, self._writable(), self.prefix) + path
+
+    def files(self) -> Iterator[FilePath]:
+        return files(self.lake, self.repository, self._now, self.prefix)
+
+    def read(self, path: str) -> bytes:
+        info = self._find(path)
+        with tempfile.TemporaryDirectory(prefix="perago-spark-") as room:
+            self.lake.read(self.repository, self._now, info, Path(room) / "object")
+            return (Path(room) / "object").read_bytes()
+
+    def write(self, path: str, data: bytes) -> None:
+        branch, target = self._writable(), path_mapping.to_object(self.prefix, FilePath(path))
+        with tempfile.TemporaryDirectory(prefix="perago-spark-") as room:
+            source = Path(room) / "object"
+            source.write_bytes(data)
+            self.lake.write(self.repository, branch, target, source, content_type="text/plain; charset=utf-8", metadata={})
+
+    @property
+    def _now(self) -> port.Ref:
+        return self.branch or self.commit
+
+    def _writable(self) -> BranchName:
+        require_writable(self.branch is not None)
+        return cast("BranchName", self.branch)
+
+    def _find(self, path: str) -> ObjectInfo:
+        wanted = self.prefix + path
+        page = self.lake.objects(self.repository, self._now, wanted)
+        info = next((info for info in page.objects if info.path == wanted), None)
+        if info is None:
+            raise missing(path)
+        return info
+
+
+def files(lake: port.Lake, repository: Repository, ref: port.Ref, prefix: str) -> Iterator[FilePath]:
+    """The business files under `prefix`. Spark reads names that no local disk could hold, so none is refused here."""
+    after: ObjectPath | None = None
+    while True:
+        page = lake.objects(repository, ref, prefix, after)
+        for info in page.objects:
+            local = info.path[len(prefix) :]
+            if (
+                path_mapping.is_business(local)
+                and not local.endswith("/")
+                and local
+                and not info.path.startswith(path_mapping.HOOKS)
+            ):
+                yield FilePath(local)
+        after = page.after
+        if after is None:
+            return

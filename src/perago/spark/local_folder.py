@@ -1,0 +1,137 @@
+"""A Spark task's workspace on plain files, for a run without lakeFS: the input is one copy, what the body writes another."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from perago import events
+from perago.lake import port
+from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, WorkspaceRef
+from perago.spark import body_workspace, committer_leftovers, job_monitor, quiesce, session
+from perago.spark.session import Engine, Session
+from perago.workspace import diff, options, scan
+from perago.workspace.local_workspace import LocalWorkspace
+
+_SETTINGS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
+
+class SparkFolder:
+    """A local workspace, but for what the body gets and for what Spark leaves in it."""
+
+    needs_branch_before_body = True
+
+    def __init__(  # noqa: PLR0913  what a local workspace takes, and the engine
+        self,
+        lake: port.Lake,
+        ref: WorkspaceRef,
+        prefix: str,
+        attempt: Attempt,
+        execution_id: ExecutionId,
+        settings: options.Options,
+        emit: events.Emit = events.ignore,
+        *,
+        engine: Engine,
+    ) -> None:
+        self._local = LocalWorkspace(lake, ref, prefix, attempt, execution_id, settings, emit)
+        self._input = settings.root / f"input-{execution_id}"
+        self._engine = engine
+        self._emit = emit
+        self._writes = False
+        self._before: frozenset[FilePath] = frozenset()
+        self._work = Path()
+        self._session: Session | None = None
+        self._watch: job_monitor.Watch | None = None
+
+    def open(self) -> None:
+        self._local.open()
+
+    def listing(self) -> Listing:
+        return self._local.listing()
+
+    def attach(self, branch: BranchName) -> None:
+        """The body writes files, and only if there is a branch to bring them to."""
+        del branch
+        self._writes = True
+
+    def argument(self) -> body_workspace.Argument:
+        self._before = frozenset(self._local.listing().files)
+        self._work = self._local.argument()
+        shutil.copytree(self._work, self._input)
+        self._session = self._engine.session(_SETTINGS)
+        self._watch = job_monitor.Watch(self._session, lambda: False, self._emit)
+        return body_workspace.Argument(self._session.spark, FolderPlaces(self._input, self._work, writes=self._writes))
+
+    def blame(self, error: Exception) -> Exception:
+        return error if self._session is None else session.blame(self._session, error)
+
+    def settle(self) -> None:
+        self._stop_watching()
+        if self._session is not None:
+            quiesce.enforce(self._session)
+        self._remove_leftovers()
+        committer_leftovers.refuse_bound(path for path in scan.scan(str(self._work)).files if path not in self._before)
+        self._local.settle()
+
+    def changed(self) -> diff.Change:
+        return self._local.changed()
+
+    def fill(self, branch: BranchName) -> None:
+        self._local.fill(branch)
+
+    def close(self) -> None:
+        made, self._session = self._session, None
+        self._stop_watching()
+        if made is not None:
+            quiesce.wait(made)
+            made.close()
+        shutil.rmtree(self._input, ignore_errors=True)
+        self._local.close()
+
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
+    def _remove_leftovers(self) -> None:
+        """Hadoop keeps a checksum beside every local file it writes."""
+        for path in scan.scan(str(self._work)).files:
+            if path not in self._before and (committer_leftovers.is_leftover(path) or _is_checksum(path)):
+                (self._work / path).unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class FolderPlaces:
+    """Implements `perago.spark.body_workspace.Places`."""
+
+    given: Path
+    work: Path
+    writes: bool
+
+    def input(self, path: str) -> str:
+        return f"file://{self.given}/{path}"
+
+    def output(self, path: str) -> str:
+        body_workspace.require_writable(self.writes)
+        return f"file://{self.work}/{path}"
+
+    def files(self) -> Iterator[FilePath]:
+        return (path for path in sorted(scan.scan(str(self.work)).files) if not _is_checksum(path))
+
+    def read(self, path: str) -> bytes:
+        if not (self.work / path).is_file():
+            raise body_workspace.missing(path)
+        return (self.work / path).read_bytes()
+
+    def write(self, path: str, data: bytes) -> None:
+        body_workspace.require_writable(self.writes)
+        file = self.work / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        # That of a file which Spark wrote before would no longer hold.
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def _is_checksum(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith(".") and name.endswith(".crc")

@@ -1,0 +1,1 @@
+"""The supervisor process: polls Conductor, runs attempts in executors, reports their outcomes."""

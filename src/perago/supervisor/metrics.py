@@ -1,0 +1,93 @@
+"""Prometheus metrics of a worker; fed by what attempts report and by the supervisor's own doings."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from perago.conductor import reporting
+from perago.events import Done, Event, Phase, Progress, Removed, Revoked
+from perago.supervisor import executor_process
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+
+
+def delivery_word(delivery: reporting.Delivery) -> str:
+    match delivery:
+        case reporting.Accepted():
+            return "accepted"
+        case reporting.Superseded():
+            return "superseded"
+        case reporting.Unknown():
+            return "unknown"
+
+
+class Metrics:
+    """A registry of its own, so that nothing of the process leaks in and tests can have many."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        own = self.registry
+        self._attempts = Counter(
+            "perago_attempts", "Attempts by end and by what Conductor made of it", ["task", "status", "delivery"], registry=own
+        )
+        self._phases = Histogram(
+            "perago_phase_seconds", "Time per phase of an attempt", ["task", "phase"], buckets=_SECONDS, registry=own
+        )
+        self._bytes = Counter("perago_bytes", "Bytes moved or compared, by phase", ["task", "phase"], registry=own)
+        self._fence_refusals = Counter("perago_fence_refusals", "Attempts that a fence found stale", ["task"], registry=own)
+        self._revocations = Counter("perago_revocations", "Staging branches of other executions deleted", ["task"], registry=own)
+        self._removed = Counter(
+            "perago_commits_removed",
+            "Commits taken off a target branch, by kind of removal",
+            ["task", "kind"],
+            registry=own,
+        )
+        self._lateness = Histogram(
+            "perago_lease_lateness_seconds", "How late a lease was extended", buckets=_SECONDS, registry=own
+        )
+        self._called_off = Counter(
+            "perago_attempts_called_off", "Attempts whose result was no longer wanted", ["task"], registry=own
+        )
+        self._restarts = Counter(
+            "perago_executor_restarts", "Executors that died and were started again", ["cause"], registry=own
+        )
+        self._busy = Gauge("perago_busy_slots", "Slots that run an attempt", registry=own)
+        self._slots = Gauge("perago_slots", "Slots of this worker", registry=own)
+        self._conductor_up = Gauge("perago_conductor_up", "Whether Conductor answered last time", registry=own)
+        self._conductor_up.set(1)
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def ended(self, task: str, status: str, delivery: reporting.Delivery) -> None:
+        self._attempts.labels(task, status, delivery_word(delivery)).inc()
+
+    def happened(self, task: str, event: Event) -> None:
+        match event:
+            case Done():
+                self._phases.labels(task, event.phase.value).observe(event.seconds)
+                if event.bytes:
+                    self._bytes.labels(task, event.phase.value).inc(event.bytes)
+                if event.phase is Phase.FENCE and event.error is not None:
+                    self._fence_refusals.labels(task).inc()
+            case Revoked():
+                self._revocations.labels(task).inc()
+            case Removed():
+                self._removed.labels(task, event.removal.value).inc()
+            case Progress():
+                pass
+
+    def lease_extended(self, lateness: float) -> None:
+        self._lateness.observe(lateness)
+
+    def called_off(self, task: str) -> None:
+        self._called_off.labels(task).inc()
+
+    def restarted(self, death: executor_process.Death) -> None:
+        self._restarts.labels(str(death)).inc()
+
+    def slots(self, busy: int, all_of_them: int) -> None:
+        self._busy.set(busy)
+        self._slots.set(all_of_them)
+
+    def conductor(self, *, up: bool) -> None:
+        self._conductor_up.set(1 if up else 0)

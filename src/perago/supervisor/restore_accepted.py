@@ -1,0 +1,45 @@
+"""After a report that Conductor did not take: the commit that it accepted instead is put back on the branch."""
+
+import time
+from dataclasses import dataclass
+
+from perago.attempt import instrumentation
+from perago.attempt.restore import Restoration
+from perago.attempt.staging import Staging
+from perago.attempt.target_branch import TargetBranch
+from perago.conductor import port
+from perago.events import Event
+from perago.lake.port import Lake
+from perago.model import Attempt, CommitId, Snapshot, TaskId, WorkflowId
+from perago.supervisor.supervised_attempt import Running
+
+
+@dataclass(frozen=True, slots=True)
+class LookUps:
+    """Implements `perago.conductor.port.AttemptFence` for an attempt that is over."""
+
+    conductor: port.Conductor
+
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        return self.conductor.snapshot(attempt.workflow_id, attempt.task_id)
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        return self.conductor.task(task_id) if workflow_id is None else self.conductor.snapshot(workflow_id, task_id)
+
+    def lease_seconds_left(self) -> float:
+        return 0.0
+
+
+def restore(running: Running, accepted: CommitId, lake: Lake, conductor: port.Conductor) -> list[Event]:
+    """What happened on the way."""
+    target = running.workspace
+    if target is None:
+        return []
+    happened: list[Event] = []
+    effects = instrumentation.Effects(happened.append, time.monotonic)
+    look_ups = LookUps(conductor)
+    own = look_ups.snapshot(running.attempt)
+    staging = Staging(lake, effects, running.attempt, running.execution_id, target, own.workflow_created)
+    branch = TargetBranch(lake, look_ups, effects, running.attempt, target)
+    Restoration(staging, branch, running.facts.publish_seconds).restore(accepted)
+    return happened

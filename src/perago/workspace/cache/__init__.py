@@ -1,0 +1,1 @@
+"""File contents and listings that this host has downloaded before."""

@@ -1,0 +1,147 @@
+"""A directory in, what stands in it out: regular files with the stat data that betrays a change, and everything that is none."""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from perago.errors import WorkspaceError
+from perago.model import FilePath, Listing
+from perago.workspace import path_mapping
+
+HASH_BLOCK = 1 << 20
+OWNER_EXECUTES = stat.S_IXUSR
+
+
+class FileStat(NamedTuple):
+    """What the kernel says about a file's content and mode. A tuple, because a workspace may hold 100,000 of them."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    executable: bool
+
+
+class Odd(NamedTuple):
+    """Something in the tree that no object can stand for; `kind` is its plural name."""
+
+    path: FilePath
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    files: Mapping[FilePath, FileStat]
+    empty_directories: Sequence[FilePath]
+    odd: Sequence[Odd]
+
+    def listing(self) -> Listing:
+        return Listing(sorted(self.files), sorted(self.empty_directories))
+
+
+def file_stat(status: os.stat_result) -> FileStat:
+    return FileStat(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, (status.st_mode & OWNER_EXECUTES) != 0)
+
+
+def scan(root: str) -> Scan:
+    """Everything below `root`, symlinks not followed. A directory that cannot be read is an error, never an empty one."""
+    walk = _Walk(root)
+    while walk.todo:
+        walk.visit(walk.todo.pop())
+    return Scan(walk.files, walk.empty_directories(), sorted(walk.odd))
+
+
+class _Walk:
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.todo = [""]
+        self.files: dict[FilePath, FileStat] = {}
+        self.odd: list[Odd] = []
+        self._directories: set[str] = set()
+
+    def visit(self, directory: str) -> None:
+        below = directory + "/" if directory else ""
+        try:
+            with os.scandir(os.path.join(self._root, directory)) as entries:  # noqa: PTH118 (one string join per directory, not a Path)
+                for entry in entries:
+                    self._meet(below + entry.name, entry)
+        except OSError as fault:
+            raise _unreadable(directory or ".", fault) from fault
+
+    def _meet(self, path: str, entry: os.DirEntry[str]) -> None:
+        if entry.is_dir(follow_symlinks=False):
+            self._directories.add(path)
+            self.todo.append(path)
+        elif entry.is_file(follow_symlinks=False):
+            if path_mapping.is_business(path):
+                self.files[FilePath(path)] = file_stat(entry.stat(follow_symlinks=False))
+        else:
+            self.odd.append(Odd(FilePath(path), _kind(entry.stat(follow_symlinks=False).st_mode)))
+
+    def empty_directories(self) -> list[FilePath]:
+        """Directories with no file at any depth."""
+        filled: set[str] = set()
+        for path in self.files:
+            end = path.rfind("/")
+            while end > 0 and path[:end] not in filled:
+                filled.add(path[:end])
+                end = path.rfind("/", 0, end)
+        return [FilePath(path) for path in self._directories - filled]
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "symlinks"
+    if stat.S_ISSOCK(mode):
+        return "sockets"
+    return "fifos" if stat.S_ISFIFO(mode) else "devices"
+
+
+def require_publishable(found: Scan) -> None:
+    if found.odd:
+        raise WorkspaceError(f"workspace publication does not support {found.odd[0].kind}: {found.odd[0].path}")
+
+
+def digest(root: str, path: FilePath, expected: FileStat) -> str:
+    """Hex MD5 of a file that stands still while it is read: an error if it is not the file that was scanned any more."""
+    checksum = hashlib.md5(usedforsecurity=False)
+    try:
+        descriptor = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            while block := os.read(descriptor, HASH_BLOCK):
+                checksum.update(block)
+            after = file_stat(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+    except OSError as fault:
+        raise _unreadable(path, fault) from fault
+    if after != expected:
+        raise changed_meanwhile(path)
+    return checksum.hexdigest()
+
+
+def require_unchanged(root: str, path: FilePath, expected: FileStat) -> None:
+    """The file is still the one that was scanned, so what was read of it between then and now is its content."""
+    if not is_unchanged(root, path, expected):
+        raise changed_meanwhile(path)
+
+
+def is_unchanged(root: str, path: FilePath, expected: FileStat) -> bool:
+    try:
+        return file_stat(os.lstat(f"{root}/{path}")) == expected
+    except OSError as fault:
+        raise _unreadable(path, fault) from fault
+
+
+def changed_meanwhile(path: str) -> WorkspaceError:
+    return WorkspaceError(f"file {path!r} changed while it was read for publication; something still writes to the workspace")
+
+
+def _unreadable(path: str, fault: OSError) -> WorkspaceError:
+    if fault.errno == errno.ENOENT:
+        return WorkspaceError(f"{path!r} vanished from the workspace while it was read for publication")
+    return WorkspaceError(f"cannot read {path!r} in the workspace: {fault.strerror}")

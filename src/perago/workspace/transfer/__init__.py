@@ -1,0 +1,1 @@
+"""Downloads and uploads of workspace files."""
