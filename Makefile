@@ -44,7 +44,7 @@ model: $(READY) ## check the publication protocol with TLC; DEPTH=1 looks furthe
 
 .PHONY: simulate
 simulate: $(READY) ## attempts against each other under every kind of bad luck; MINUTES=5 or SCHEDULES=100000, ARGS='--seed 7' replays
-	@$(BIN)/python -m tests.simulation.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(ARGS)
+	@$(BIN)/python -m simulation.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) $(ARGS)
 
 .PHONY: docs
 docs: $(READY) ## the manual as a static site in site/; warnings and broken links are errors

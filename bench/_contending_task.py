@@ -19,7 +19,7 @@ from typing import Any
 
 from bench import _switches
 from pydantic import BaseModel
-from tests.worker.tasks.plain import CONTROLS
+from tests.support.tasks.plain import CONTROLS
 
 from perago import WorkspaceSpec, task
 from perago.lake.client import LakeFS

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench import _linearizability as lin
-from tests.worker.rig import GROW, Rig
+from tests.support.worker import GROW, Rig
 
 from perago.model import Commit, CommitId, WorkflowId
 

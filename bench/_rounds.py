@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.conductor.arrange import Real, nonce
+from tests.support.conductor_sites import Real, nonce
 
 from perago.attempt import transaction
 from perago.attempt.rival_wait import LONGEST, Patience

@@ -34,7 +34,7 @@ from typing import Any
 
 from bench import _lakefs, _rounds
 from bench._rounds import Pauses, Round, Rules, Scenario, Step
-from tests.conductor.arrange import Real
+from tests.support.conductor_sites import Real
 
 from perago.dev.stack import Endpoints, Stack
 from perago.in_memory.attempt_parts import upload

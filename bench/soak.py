@@ -31,9 +31,9 @@ from typing import Any, ClassVar, Protocol
 
 from bench._contention import Contention
 from bench._switches import RULES
-from tests.conductor.arrange import Real
-from tests.faults.proxy import Fault, FaultProxy, answer, cut, delay, drop_reply
-from tests.worker.rig import GROW, Rig, Worker, eventually
+from tests.support.conductor_sites import Real
+from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, delay, drop_reply
+from tests.support.worker import GROW, Rig, Worker, eventually
 
 from perago.dev.stack import Endpoints, Stack
 from perago.model import CommitId, WorkflowId

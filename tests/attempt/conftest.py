@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 
 import pytest
-from tests.attempt.bed import Bed, Server, memory_bed
+from tests.support.attempts import Bed, Server, memory_bed
 
 from perago.dev.stack import Endpoints
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.attempt.bed import Bed, writing
+from tests.support.attempts import Bed, writing
 
 from perago import events
 from perago.attempt import transaction

@@ -1,7 +1,7 @@
 """A publish request whose reply never came: settled by one read of the head, or reported as unknown. Never guessed."""
 
 import pytest
-from tests.attempt.bed import Bed, once, raising, writing
+from tests.support.attempts import Bed, once, raising, writing
 
 from perago import events
 from perago.errors import LakeUnavailable, LakeUnknown, TaskStatus

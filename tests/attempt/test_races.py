@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from greenlet import getcurrent, greenlet
-from tests.attempt.bed import Bed, once, writing
+from tests.support.attempts import Bed, once, writing
 
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from greenlet import greenlet
-from tests.attempt.bed import Bed, Slow, once, raising, writing
+from tests.support.attempts import Bed, Slow, once, raising, writing
 
 from perago import events
 from perago.attempt import instrumentation

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from greenlet import greenlet
-from tests.attempt.bed import Bed, Slow, once, raising, writing
+from tests.support.attempts import Bed, Slow, once, raising, writing
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, LakeUnavailable, TaskStatus

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.attempt.bed import Bed, Server, once, raising, writing
+from tests.support.attempts import Bed, Server, once, raising, writing
 
 from perago.attempt import transaction
 from perago.errors import LakeUnavailable, TaskStatus

@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 
 import pytest
-from tests.attempt.bed import Bed
-from tests.faults import proxy as faults
-from tests.faults.proxy import Exchange, FaultProxy
+from tests.support import fault_proxy as faults
+from tests.support.attempts import Bed
+from tests.support.fault_proxy import Exchange, FaultProxy
 
 from perago.attempt import transaction
 from perago.dev.stack import Endpoints

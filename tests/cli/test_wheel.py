@@ -14,10 +14,10 @@ CLONE = Path(__file__).parents[2]
 LOOK = """
 import importlib.util
 import perago
-from perago.cli import demo_pipeline, demonstration
+from perago.demo import pipeline, scenario
 print(perago.__file__)
-print(demonstration._examples())
-for name in demo_pipeline.MODULES:
+print(scenario._examples())
+for name in pipeline.MODULES:
     print(importlib.util.find_spec(name).origin)
 """
 

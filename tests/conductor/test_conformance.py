@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.conductor import arrange
-from tests.conductor.arrange import Arranged, nonce, take
+from tests.support import conductor_sites
+from tests.support.conductor_sites import Arranged, nonce, take
 
 from perago.conductor import reporting
 from perago.errors import ConductorNotFound, TaskStatus
@@ -20,9 +20,9 @@ FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full", ("line one", "line
 @pytest.fixture(params=["fake", "real"])
 def arranged(request: pytest.FixtureRequest) -> Iterator[Arranged]:
     if request.param == "fake":
-        yield arrange.Fake()
+        yield conductor_sites.Fake()
         return
-    real = arrange.Real(request.getfixturevalue("stack").conductor_url)
+    real = conductor_sites.Real(request.getfixturevalue("stack").conductor_url)
     yield real
     real.close()
 
@@ -253,7 +253,7 @@ def test_what_does_not_exist_is_not_found(arranged: Arranged) -> None:
 
 
 def test_definitions_are_created_then_updated(arranged: Arranged) -> None:
-    made: dict[str, Any] = arrange.definition(retryCount=1)
+    made: dict[str, Any] = conductor_sites.definition(retryCount=1)
     name = TaskType(made["name"])
     assert arranged.conductor.task_definition(name) is None
     arranged.conductor.put_task_definition(made)

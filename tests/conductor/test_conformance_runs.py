@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from tests.conductor import arrange
-from tests.conductor.arrange import Arranged, nonce, take
+from tests.support import conductor_sites
+from tests.support.conductor_sites import Arranged, nonce, take
 
 from perago.conductor import reporting
 from perago.errors import ConductorNotFound, StaleAttemptError, TaskStatus
@@ -20,9 +20,9 @@ MEGABYTE = 1024 * 1024
 @pytest.fixture(params=["fake", "real"])
 def arranged(request: pytest.FixtureRequest) -> Iterator[Arranged]:
     if request.param == "fake":
-        yield arrange.Fake()
+        yield conductor_sites.Fake()
         return
-    real = arrange.Real(request.getfixturevalue("stack").conductor_url)
+    real = conductor_sites.Real(request.getfixturevalue("stack").conductor_url)
     yield real
     real.close()
 

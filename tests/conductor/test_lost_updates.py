@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.conductor import arrange
+from tests.support import conductor_sites
 
 from perago.conductor import reporting
 from perago.dev.stack import Endpoints
@@ -17,20 +17,20 @@ DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 1}})
 
 
 @pytest.fixture
-def real(stack: Endpoints) -> Iterator[arrange.Real]:
-    made = arrange.Real(stack.conductor_url)
+def real(stack: Endpoints) -> Iterator[conductor_sites.Real]:
+    made = conductor_sites.Real(stack.conductor_url)
     yield made
     made.close()
 
 
-def lost(real: arrange.Real, act: Callable[[Attempt], None], *, rounds: int, enough: int) -> int:
+def lost(real: conductor_sites.Real, act: Callable[[Attempt], None], *, rounds: int, enough: int) -> int:
     """How many of the completions that `act` sends are gone afterwards; stops when there are enough."""
     task_type, unpolled = real.task_type(), real.task_type()
     found = 0
     for _ in range(rounds):
         # A second step, so that the erased completion does not also end the workflow.
         workflow_id = real.start(task_type, unpolled)
-        attempt = arrange.take(real.conductor, task_type).attempt
+        attempt = conductor_sites.take(real.conductor, task_type).attempt
         act(attempt)
         found += real.conductor.task(attempt.task_id).status == "IN_PROGRESS"
         real.terminate(workflow_id)
@@ -39,7 +39,7 @@ def lost(real: arrange.Real, act: Callable[[Attempt], None], *, rounds: int, eno
     return found
 
 
-def test_overlapping_requests_lose_completions(real: arrange.Real) -> None:
+def test_overlapping_requests_lose_completions(real: conductor_sites.Real) -> None:
     def overlap(attempt: Attempt) -> None:
         beats = [threading.Thread(target=real.conductor.extend_lease, args=(attempt,)) for _ in range(4)]
         report = threading.Thread(target=real.client.report, args=(attempt, DONE), kwargs={"timeout": 20})
@@ -51,7 +51,7 @@ def test_overlapping_requests_lose_completions(real: arrange.Real) -> None:
     assert lost(real, overlap, rounds=5 * ROUNDS, enough=ENOUGH) >= 1
 
 
-def test_requests_in_single_file_lose_none(real: arrange.Real) -> None:
+def test_requests_in_single_file_lose_none(real: conductor_sites.Real) -> None:
     def in_single_file(attempt: Attempt) -> None:
         turn = threading.Lock()
         answers: list[reporting.Delivery] = []

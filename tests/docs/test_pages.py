@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs import pages
+from tests.support import manual
 
 import perago
 from perago import errors, events, model, settings, testing
@@ -22,8 +22,8 @@ from perago.declare import task as declared
 from perago.protocol import commit_labels, decision, head, rivals, staging_names
 from perago.supervisor import attempt_stats, logs, metrics
 
-TROUBLE = pages.DOCS / "troubleshooting.md"
-REFERENCE = pages.DOCS / "reference"
+TROUBLE = manual.DOCS / "troubleshooting.md"
+REFERENCE = manual.DOCS / "reference"
 EXECUTION = model.ExecutionId("691b5c80" + "0" * 16)
 
 
@@ -72,9 +72,9 @@ def test_error_texts_are_those_of_the_program() -> None:
 
 
 def test_refusals_of_wrong_wirings_are_those_of_the_program() -> None:
-    page = pages.DOCS / "how-to" / "wire-a-workflow.md"
-    shown = [block.text.strip() for block in pages.blocks(page) if block.language == "text"]
-    shown += [row[1].strip("`") for row in pages.rows(page, "Forks")[1:]]
+    page = manual.DOCS / "how-to" / "wire-a-workflow.md"
+    shown = [block.text.strip() for block in manual.blocks(page) if block.language == "text"]
+    shown += [row[1].strip("`") for row in manual.rows(page, "Forks")[1:]]
     said = list(refusals())
     assert len(shown) > 6
     for text in shown:
@@ -133,7 +133,7 @@ def texts() -> list[str]:
 
 
 def _texts() -> Iterator[str]:
-    for file in (pages.ROOT / "src" / "perago").rglob("*.py"):
+    for file in (manual.ROOT / "src" / "perago").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.JoinedStr):
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
@@ -157,7 +157,7 @@ def test_settings_are_all_there_with_their_defaults() -> None:
 
 def rows(page: str, heading: str | None = None) -> list[list[str]]:
     """Without the head of each table."""
-    return [row for row in pages.rows(REFERENCE / page, heading) if row[0].startswith("`")]
+    return [row for row in manual.rows(REFERENCE / page, heading) if row[0].startswith("`")]
 
 
 def test_metrics_are_all_there_with_their_labels() -> None:
@@ -245,7 +245,7 @@ def test_labels_are_all_there() -> None:
 
 
 def test_findings_of_the_doctor_are_those_of_the_program() -> None:
-    listed = [row[0] for row in pages.rows(pages.DOCS / "how-to" / "recover.md", "Find out what is wrong")[1:]]
+    listed = [row[0] for row in manual.rows(manual.DOCS / "how-to" / "recover.md", "Find out what is wrong")[1:]]
     checks = [name for cell in listed for name in re.findall(r"`([\w-]+)`", cell)]
     assert len(checks) > 8
     assert set(checks) <= set(texts())
@@ -253,21 +253,21 @@ def test_findings_of_the_doctor_are_those_of_the_program() -> None:
 
 def test_the_rules_are_those_of_the_model() -> None:
     model_rules = re.search(
-        r"^Rules == \{(.*?)\}", (pages.ROOT / "model" / "Publication.tla").read_text(), re.MULTILINE | re.DOTALL
+        r"^Rules == \{(.*?)\}", (manual.ROOT / "model" / "Publication.tla").read_text(), re.MULTILINE | re.DOTALL
     )
     assert model_rules is not None
-    listed = re.findall(r"^\| `([a-z-]+)` \|", (pages.DOCS / "publication.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `([a-z-]+)` \|", (manual.DOCS / "publication.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(re.findall(r'"([a-z-]+)"', model_rules[1]))
 
 
 def test_every_make_target_stands_in_contributing() -> None:
-    targets = re.findall(r"^([a-z]+):.*## ", (pages.ROOT / "Makefile").read_text(), re.MULTILINE)
-    listed = re.findall(r"^\| `make (\w+)` \|", (pages.ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    targets = re.findall(r"^([a-z]+):.*## ", (manual.ROOT / "Makefile").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `make (\w+)` \|", (manual.ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(set(targets) - {"help"})
 
 
 def test_the_manual_builds_without_a_warning(tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "sphinx", "-qW", "--keep-going", "-d", tmp_path / "trees", pages.DOCS, tmp_path / "site"]
+    line = [sys.executable, "-m", "sphinx", "-qW", "--keep-going", "-d", tmp_path / "trees", manual.DOCS, tmp_path / "site"]
     built = subprocess.run(line, capture_output=True, text=True, check=False, timeout=110)
     assert (built.returncode, built.stderr) == (0, "")
     assert "PG-360" in (tmp_path / "site" / "searchindex.js").read_text().upper()
@@ -275,13 +275,13 @@ def test_the_manual_builds_without_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_links_of_pages_outside_the_manual_lead_somewhere(name: str) -> None:
-    for link in pages.links(pages.ROOT / name):
+    for link in manual.links(manual.ROOT / name):
         if not link.startswith(("http://", "https://", "#")):
-            assert (pages.ROOT / link.partition("#")[0]).exists(), link
+            assert (manual.ROOT / link.partition("#")[0]).exists(), link
 
 
-@pytest.mark.parametrize("page", sorted(pages.DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(pages.DOCS)))
+@pytest.mark.parametrize("page", sorted(manual.DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(manual.DOCS)))
 def test_links_within_the_manual_lead_somewhere(page: Path) -> None:
-    for link in pages.links(page):
+    for link in manual.links(page):
         if not link.startswith(("http://", "https://", "#")):
             assert (page.parent / link.partition("#")[0]).exists(), link

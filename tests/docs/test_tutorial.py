@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.docs import pages
+from tests.support import manual
 
 from perago.cli import devstack
 from perago.dev.stack import Endpoints
@@ -37,8 +37,8 @@ class Reader:
             text = text.replace(name, other)
         return text
 
-    def follow(self, page: str, terminal: Callable[["Reader", pages.Block], None]) -> None:
-        for block in pages.blocks(pages.DOCS / "tutorial" / page):
+    def follow(self, page: str, terminal: Callable[["Reader", manual.Block], None]) -> None:
+        for block in manual.blocks(manual.DOCS / "tutorial" / page):
             if block.file:
                 target = self.here / block.file
                 target.parent.mkdir(exist_ok=True)
@@ -46,10 +46,10 @@ class Reader:
             elif block.terminal:
                 terminal(self, block)
             elif block.language == "console":
-                for command in pages.commands(block):
+                for command in manual.commands(block):
                     self.type(command)
 
-    def type(self, command: pages.Command) -> None:
+    def type(self, command: manual.Command) -> None:
         if command.line.startswith("cd "):
             self.here /= command.line.removeprefix("cd ")
             self._rename_project()
@@ -58,9 +58,11 @@ class Reader:
         said = self._run(command.line)
         # A worker says what it is doing once a second: whoever looks at it may have to look again.
         deadline = time.monotonic() + 60
-        while command.line == "perago status" and not re.fullmatch(pages.as_pattern(shown), said) and time.monotonic() < deadline:
+        while (
+            command.line == "perago status" and not re.fullmatch(manual.as_pattern(shown), said) and time.monotonic() < deadline
+        ):
             said = self._run(command.line)
-        if not re.fullmatch(pages.as_pattern(shown), said):
+        if not re.fullmatch(manual.as_pattern(shown), said):
             pytest.fail(f"$ {command.line}\nthe page shows\n{chr(10).join(shown)}\nand it says\n{said}")
 
     def _run(self, line: str) -> str:
@@ -82,7 +84,7 @@ class Reader:
             file.write_text(self.renamed(file.read_text()))
 
 
-def no_terminal(_reader: Reader, block: pages.Block) -> None:
+def no_terminal(_reader: Reader, block: manual.Block) -> None:
     pytest.fail(f"nobody starts the terminal {block.terminal!r}")
 
 
@@ -103,20 +105,20 @@ def test_the_first_task_of_the_readme_does_what_it_shows(home: Path) -> None:
     reader = Reader(home, {})
     (home / "notes").mkdir()
     (home / "notes" / "monday.txt").write_text("tea is hot\nice is cold\nhot tea again\n")
-    module, transcript = [block for block in pages.blocks(pages.ROOT / "README.md") if block.language in {"python", "console"}][
+    module, transcript = [block for block in manual.blocks(manual.ROOT / "README.md") if block.language in {"python", "console"}][
         :2
     ]
     (home / "find_notes.py").write_text(module.text)
-    shown = pages.Block(transcript.language, re.sub(r"\d+\.\d+ s$", "… s", transcript.text, flags=re.MULTILINE))
-    for command in pages.commands(shown):
+    shown = manual.Block(transcript.language, re.sub(r"\d+\.\d+ s$", "… s", transcript.text, flags=re.MULTILINE))
+    for command in manual.commands(shown):
         reader.type(command)
 
 
 def test_both_readmes_have_the_same_code_and_the_same_links() -> None:
-    english, chinese = pages.ROOT / "README.md", pages.ROOT / "README.zh-CN.md"
-    ours, theirs = ([block.text for block in pages.blocks(page) if block.language != "sh"] for page in (english, chinese))
+    english, chinese = manual.ROOT / "README.md", manual.ROOT / "README.zh-CN.md"
+    ours, theirs = ([block.text for block in manual.blocks(page) if block.language != "sh"] for page in (english, chinese))
     assert ours == theirs
-    assert set(pages.links(english)) - {"README.zh-CN.md"} == set(pages.links(chinese)) - {"README.md"}
+    assert set(manual.links(english)) - {"README.zh-CN.md"} == set(manual.links(chinese)) - {"README.md"}
 
 
 @pytest.mark.timeout(400)
@@ -124,11 +126,11 @@ def test_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callab
     name = fresh_name()
     tasks = {"sales.summarize": f"{name}.summarize", "events.count": f"{name}.count"}
     reader = Reader(home, {**tasks, "sales-summarize": f"{name}-summarize"})
-    reader.type(pages.Command("perago init sales", ("…",)))
-    reader.type(pages.Command("cd sales", ()))
+    reader.type(manual.Command("perago init sales", ("…",)))
+    reader.type(manual.Command("cd sales", ()))
     with workers() as start:
 
-        def terminal(who: Reader, block: pages.Block) -> None:
+        def terminal(who: Reader, block: manual.Block) -> None:
             if block.terminal == "servers":
                 devstack.write_env_file(who.here / ".env", stack)
             else:
@@ -139,12 +141,12 @@ def test_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callab
 
 
 @contextmanager
-def workers() -> Generator[Callable[[Reader, pages.Block], None]]:
+def workers() -> Generator[Callable[[Reader, manual.Block], None]]:
     """Starts what a terminal's block says and waits for the line that it shows; stops all of it in the end."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(reader: Reader, block: pages.Block) -> None:
-        command = next(pages.commands(block))
+    def start(reader: Reader, block: manual.Block) -> None:
+        command = next(manual.commands(block))
         said = reader.here / f"{block.terminal}.out"
         with said.open("wb") as out:
             line = ["bash", "-c", f"exec {reader.renamed(command.line)}"]

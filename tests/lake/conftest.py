@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 
 import pytest
-from tests.lake.arrange import MemorySite, RealSite, Site
+from tests.support.lake_sites import MemorySite, RealSite, Site
 
 from perago.dev.stack import Endpoints
 

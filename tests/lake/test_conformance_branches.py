@@ -1,7 +1,7 @@
 """Commits and branches: the fake and lakeFS say the same."""
 
 import pytest
-from tests.lake.arrange import MAIN, Site, merge, stage
+from tests.support.lake_sites import MAIN, Site, merge, stage
 
 from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected
 from perago.lake.port import ChangeType, ObjectChange

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from tests.lake.arrange import MAIN, Site, file
+from tests.support.lake_sites import MAIN, Site, file
 
 from perago.errors import LakeConflict, LakeCorrupt, LakeError, LakeNotFound, LakeRejected, WorkspaceError
 from perago.lake.port import PAGE, ChangeType, SmallFile

@@ -5,9 +5,9 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from tests.faults import proxy as faults
-from tests.faults.proxy import FaultProxy
-from tests.lake.arrange import MAIN, RealSite, client, file, stage
+from tests.support import fault_proxy as faults
+from tests.support.fault_proxy import FaultProxy
+from tests.support.lake_sites import MAIN, RealSite, client, file, stage
 
 from perago.dev.stack import Endpoints
 from perago.errors import LakeConflict, LakeCorrupt, LakeError, LakeRejected, LakeUnavailable, LakeUnknown

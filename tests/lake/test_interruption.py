@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from tests.lake.arrange import MAIN, RealSite, merge, stage
+from tests.support.lake_sites import MAIN, RealSite, merge, stage
 
 from perago.errors import LakeConflict, LakeNotFound
 from perago.model import BranchName, CommitId

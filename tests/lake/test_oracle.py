@@ -8,8 +8,8 @@ from pathlib import Path
 from lakefs_sdk.api.branches_api import BranchesApi
 from lakefs_sdk.api.commits_api import CommitsApi
 from lakefs_sdk.api.refs_api import RefsApi
-from tests.faults.proxy import FaultProxy
-from tests.lake.arrange import MAIN, RealSite, client, file, merge, stage
+from tests.support.fault_proxy import FaultProxy
+from tests.support.lake_sites import MAIN, RealSite, client, file, merge, stage
 
 from perago.dev.stack import Endpoints
 from perago.lake.port import PAGE, Capabilities

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.lake.arrange import file
+from tests.support.lake_sites import file
 
 from perago.errors import LakeCorrupt, WorkspaceError
 from perago.http import http1

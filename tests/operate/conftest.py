@@ -4,12 +4,12 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from tests.operate import kit
+from tests.support import operator
 
 from perago.dev.stack import Endpoints
 
 
 @pytest.fixture
-def world(stack: Endpoints, fresh_name: Callable[[], str], tmp_path: Path) -> Generator[kit.World]:
-    with kit.world(stack, tmp_path, fresh_name()) as made:
+def world(stack: Endpoints, fresh_name: Callable[[], str], tmp_path: Path) -> Generator[operator.World]:
+    with operator.world(stack, tmp_path, fresh_name()) as made:
         yield made

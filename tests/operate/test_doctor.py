@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from unittest import mock
 
 import pytest
-from tests.operate.kit import World
+from tests.support.operator import World
 
 from perago.model import BranchName
 from perago.operate import clock_skew, evidence

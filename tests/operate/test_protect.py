@@ -8,9 +8,9 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from tests.operate.kit import MAIN, World
-from tests.worker import rig
-from tests.worker.rig import eventually
+from tests.support import worker
+from tests.support.operator import MAIN, World
+from tests.support.worker import eventually
 
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeError, LakeRejected
@@ -165,14 +165,14 @@ def test_a_worker_publishes_on_a_protected_branch(world: World, tmp_path: Path) 
     """A merge, and the replacement of a commit that has to go."""
     world.by_hand("data/log.txt", b"")
     protect(world)
-    with rig.rig(world.stack, tmp_path / "worker") as made:
-        made.start(rig.GROW)
+    with worker.rig(world.stack, tmp_path / "worker") as made:
+        made.start(worker.GROW)
         for line in ("merged", "replacing"):
             head = world.head().id
             if line == "replacing":
                 merge(world, branch(world, "abandoned", head), head)
             workspace = {"repository": world.repository, "branch": "main", "ref_type": "commit", "ref": head}
-            workflow = made.real.start_workflow([made.step(rig.GROW, "it", {"line": line}, workspace)])
+            workflow = made.real.start_workflow([made.step(worker.GROW, "it", {"line": line}, workspace)])
             assert made.ended(workflow) == "COMPLETED"
             assert world.head().parents == (head,)
             assert world.head().metadata["perago.workflow"] == workflow

@@ -7,7 +7,7 @@ import sys
 from unittest import mock
 
 import pytest
-from tests.operate.kit import MAIN, World
+from tests.support.operator import MAIN, World
 
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeUnknown

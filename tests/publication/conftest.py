@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.publication import world as worlds
+from tests.support import publication as worlds
 
 from perago.dev.stack import Endpoints
 

@@ -1,8 +1,8 @@
 """Workflows that are wired or started so that two steps take one commit: what Conductor accepted first is never removed."""
 
 import pytest
-from tests.publication.world import INPUT, Branch, Json, World, fork, loop, sub_workflow
-from tests.worker.rig import eventually
+from tests.support.publication import INPUT, Branch, Json, World, fork, loop, sub_workflow
+from tests.support.worker import eventually
 
 from perago.model import CommitId, WorkflowId
 

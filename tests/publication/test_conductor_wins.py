@@ -3,10 +3,10 @@
 import uuid
 
 import pytest
-from tests.faults.proxy import Exchange
-from tests.publication.world import REMOVED, Branch, Held, World
-from tests.worker.matrix import TASK_UPDATE, Hold
-from tests.worker.rig import eventually
+from tests.support.fault_proxy import Exchange
+from tests.support.kill_matrix import TASK_UPDATE, Hold
+from tests.support.publication import REMOVED, Branch, Held, World
+from tests.support.worker import eventually
 
 from perago.model import BranchName, CommitId
 

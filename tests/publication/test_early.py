@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from tests.publication.world import ATTEMPTS, EDIT, VIEW, Branch, Held, World
+from tests.support.publication import ATTEMPTS, EDIT, VIEW, Branch, Held, World
 
 from perago.model import BranchName
 

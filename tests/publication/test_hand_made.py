@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from tests.publication.world import ATTEMPTS, REASON_LIMIT, REMOVED, Branch, Json, World
-from tests.worker.matrix import Hold
-from tests.worker.rig import eventually
+from tests.support.kill_matrix import Hold
+from tests.support.publication import ATTEMPTS, REASON_LIMIT, REMOVED, Branch, Json, World
+from tests.support.worker import eventually
 
 from perago.model import CommitId, WorkflowId
 

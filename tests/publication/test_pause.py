@@ -1,7 +1,7 @@
 """A pause stops scheduling and nothing else: bodies go on, results are taken, and after the resume everything completes."""
 
-from tests.publication.world import INPUT, VIEW, Branch, Json, World
-from tests.worker.rig import PLAIN, Gate, eventually
+from tests.support.publication import INPUT, VIEW, Branch, Json, World
+from tests.support.worker import PLAIN, Gate, eventually
 
 from perago.model import WorkflowId
 

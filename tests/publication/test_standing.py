@@ -9,9 +9,9 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from tests.publication.world import ATTEMPTS, INPUT, REMOVED, SLOTS, Branch, World, loop
-from tests.worker.matrix import Hold
-from tests.worker.rig import eventually
+from tests.support.kill_matrix import Hold
+from tests.support.publication import ATTEMPTS, INPUT, REMOVED, SLOTS, Branch, World, loop
+from tests.support.worker import eventually
 
 from perago.model import CommitId, WorkflowId
 

@@ -3,11 +3,11 @@
 from itertools import chain
 
 import pytest
-from tests.simulation import explore
-from tests.simulation.actors import WRITES, How
-from tests.simulation.explore import Family
-from tests.simulation.holding import hold
-from tests.simulation.world import CONDUCTOR, World
+from simulation import explore
+from simulation.actors import WRITES, How
+from simulation.checking import hold
+from simulation.explore import Family
+from simulation.world import CONDUCTOR, World
 
 READS = frozenset({"branch", "commit", "objects", "read", "snapshot", "workflow", "branches", "head", "task"})
 WHIMS = {

@@ -3,19 +3,19 @@
 from itertools import count, islice
 
 import pytest
-from tests.simulation import explore, oracle
-from tests.simulation.mutations import FAULTS, RULES, SPARE, Mutation
-from tests.simulation.world import World
+from simulation import explore, invariants
+from simulation.mutations import FAULTS, RULES, SPARE, Mutation
+from simulation.world import World
 
 WITHIN = 2000
-LOST = {oracle.LOST, oracle.NOT_ON_INPUT}
+LOST = {invariants.LOST, invariants.NOT_ON_INPUT}
 BREAKS = {
-    "order": {oracle.NO_WINNER},
-    "one-order": {oracle.NO_WINNER},
-    "verify-mend": {oracle.BY_HAND_LOST},
-    "own-merge": {oracle.NOT_OWN},
-    "restore": {oracle.NOT_RESTORED},
-    "restore-interrupt": {oracle.NOT_RESTORED},
+    "order": {invariants.NO_WINNER},
+    "one-order": {invariants.NO_WINNER},
+    "verify-mend": {invariants.BY_HAND_LOST},
+    "own-merge": {invariants.NOT_OWN},
+    "restore": {invariants.NOT_RESTORED},
+    "restore-interrupt": {invariants.NOT_RESTORED},
 }
 """What else than a loss."""
 

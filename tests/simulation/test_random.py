@@ -1,9 +1,9 @@
 """Thousands of schedules by seed, most of them about several workflows; that they differ, and that each can be had again."""
 
 import pytest
-from tests.simulation import explore
-from tests.simulation.holding import hold
-from tests.simulation.world import World
+from simulation import explore
+from simulation.checking import hold
+from simulation.world import World
 
 PART = 2000
 

@@ -1,10 +1,10 @@
 """Two workflows that publish to one branch and overtake each other wherever it matters: every rule holds in each schedule."""
 
 import pytest
-from tests.simulation import explore
-from tests.simulation.explore import Family
-from tests.simulation.holding import hold
-from tests.simulation.world import World
+from simulation import explore
+from simulation.checking import hold
+from simulation.explore import Family
+from simulation.world import World
 
 SCHEDULES = {
     "rivals/writers": 1000,

@@ -3,11 +3,11 @@
 from itertools import chain, islice
 
 import pytest
-from tests.simulation import explore, run
-from tests.simulation.actors import WRITES, How
-from tests.simulation.holding import hold
-from tests.simulation.setting import one
-from tests.simulation.world import CONDUCTOR, World
+from simulation import explore, run
+from simulation.actors import WRITES, How
+from simulation.checking import hold
+from simulation.setup import one
+from simulation.world import CONDUCTOR, World
 
 READS = frozenset({"branch", "commit", "objects", "read", "snapshot", "workflow", "branches", "head", "task"})
 WHIMS = {

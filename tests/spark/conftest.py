@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.attempt.bed import Server
-from tests.spark import classes
-from tests.spark.kit import Desk
+from tests.support import spark_class_archive
+from tests.support.attempts import Server
+from tests.support.spark import Desk
 
 from perago.dev.stack import Endpoints
 from perago.process.stop_request import Cancel
@@ -50,7 +50,7 @@ def needed() -> runtime.Runtime:
 @pytest.fixture(scope="session")
 def quick(stack: Endpoints, needed: runtime.Runtime) -> str:
     """Java options of drivers that are killed soon, for tests that start many."""
-    return classes.java_options(stack)
+    return spark_class_archive.java_options(stack)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.kit import Desk, requires
+from tests.support.spark import Desk, requires
 
 from perago import SparkWorkspace, events
 from perago.errors import TaskStatus

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.attempt.bed import Server
-from tests.spark import cluster
-from tests.spark.kit import Desk
 from tests.spark.test_attempts import completed, double, slow_rows
-from tests.worker.rig import eventually
+from tests.support import spark_cluster
+from tests.support.attempts import Server
+from tests.support.spark import Desk
+from tests.support.worker import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
@@ -49,9 +49,9 @@ def server(driver: Driver, needed: runtime.Runtime, tmp_path_factory: pytest.Tem
     jars = {"spark.driver.extraClassPath": ":".join(map(str, needed.jars)), "spark.sql.warehouse.dir": str(room / "warehouse")}
     file.write_text(options.render({**SMALL, **jars}))
     line = ["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(file), "--class", SERVER, "spark-internal"]
-    process = cluster._start(needed, room / "server", line, memory="1g")
+    process = spark_cluster._start(needed, room / "server", line, memory="1g")
     try:
-        port = cluster._said(room / "server.log", r"Spark Connect server started at: \S+:(\d+)")
+        port = spark_cluster._said(room / "server.log", r"Spark Connect server started at: \S+:(\d+)")
         yield ConnectServer(f"sc://127.0.0.1:{port}", process)
     finally:
         process.kill()

@@ -1,7 +1,7 @@
 """A table format on a staging branch: written there with its own log, then published with everything else."""
 
-from tests.spark.kit import Desk
 from tests.spark.test_attempts import completed
+from tests.support.spark import Desk
 
 from perago import SparkWorkspace
 

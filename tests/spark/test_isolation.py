@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from tests.spark.kit import Desk
 from tests.spark.test_attempts import completed
+from tests.support.spark import Desk
 
 from perago import SparkWorkspace
 from perago.errors import TaskStatus

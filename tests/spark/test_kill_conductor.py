@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.spark.matrix import POINTS, SparkTask
-from tests.worker import matrix
+from tests.support import kill_matrix
+from tests.support.spark_kill_matrix import POINTS, SparkTask
 
 from perago.dev.stack import Options, Stack
 from perago.spark.runtime import Runtime
@@ -12,10 +12,10 @@ from perago.spark.runtime import Runtime
 
 @pytest.mark.timeout(900)
 def test_sigkill_of_conductor(installed: None, needed: Runtime, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = matrix.Row("Conductor under a Spark task", POINTS, capsys)
+    row = kill_matrix.Row("Conductor under a Spark task", POINTS, capsys)
     with (
         Stack(Options(tmp_path / "stack")) as stack,
-        matrix.arena(stack.endpoints, tmp_path / "rig", SparkTask(), response="240") as place,
+        kill_matrix.arena(stack.endpoints, tmp_path / "rig", SparkTask(), response="240") as place,
     ):
-        matrix.kill_server(place, row, stack.conductor)
+        kill_matrix.kill_server(place, row, stack.conductor)
     row.show()

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.spark.matrix import POINTS, SparkTask
-from tests.worker import matrix
+from tests.support import kill_matrix
+from tests.support.spark_kill_matrix import POINTS, SparkTask
 
 from perago.dev.stack import Endpoints
 
 
 @pytest.mark.timeout(900)
 def test_sigkill_of_the_supervisor(stack: Endpoints, quick: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = matrix.Row("the supervisor of a Spark task", POINTS, capsys)
-    with matrix.arena(stack, tmp_path / "rig", SparkTask(quick), response="5") as place:
-        matrix.kill_supervisor(place, row)
+    row = kill_matrix.Row("the supervisor of a Spark task", POINTS, capsys)
+    with kill_matrix.arena(stack, tmp_path / "rig", SparkTask(quick), response="5") as place:
+        kill_matrix.kill_supervisor(place, row)
     row.show()

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
-from tests.attempt.bed import Server
-from tests.spark.cluster import Cluster, cluster, once
-from tests.spark.kit import Desk
 from tests.spark.test_attempts import completed
-from tests.worker.rig import eventually
+from tests.support.attempts import Server
+from tests.support.spark import Desk
+from tests.support.spark_cluster import Cluster, cluster, once
+from tests.support.worker import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.spark.kit import Desk
 from tests.spark.test_attempts import ROWS, completed
+from tests.support.spark import Desk
 
 from perago import SparkWorkspace
 from perago.errors import LakeConflict, TaskStatus

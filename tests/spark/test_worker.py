@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worker import rig as rigs
+from tests.support import worker as rigs
 
 from perago.dev.stack import Endpoints
 from perago.model import CommitId, WorkflowId
 from perago.spark.runtime import Runtime
 
-CRAWL = "tests.spark.tasks.crawl"
+CRAWL = "tests.support.tasks.spark_crawl"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.workspace import kit
+from tests.support import workspaces
 
 from perago.model import FilePath
 from perago.workspace.cache import content_cache, eviction, listing_cache, small_object_db
@@ -25,16 +25,16 @@ def store(tmp_path: Path) -> Iterator[content_cache.Cache]:
 
 def insert(store: content_cache.Cache, data: bytes, source: Path) -> Path:
     source.write_bytes(data)
-    store.insert(str(source), kit.md5(data), len(data))
+    store.insert(str(source), workspaces.md5(data), len(data))
     return entry(store, data)
 
 
 def entry(store: content_cache.Cache, data: bytes) -> Path:
-    return store.root / "objects" / kit.md5(data)[:2] / f"{kit.md5(data)}-{len(data)}"
+    return store.root / "objects" / workspaces.md5(data)[:2] / f"{workspaces.md5(data)}-{len(data)}"
 
 
 def restore(store: content_cache.Cache, data: bytes, target: Path) -> bytes | None:
-    status = store.restore(kit.md5(data), len(data), str(target))
+    status = store.restore(workspaces.md5(data), len(data), str(target))
     assert (status is not None) == target.exists()
     return target.read_bytes() if status else None
 
@@ -113,18 +113,18 @@ def test_entries_of_before_a_reboot_are_hashed_before_they_are_used(
 
 def test_a_source_that_is_not_what_it_should_be_is_not_kept(store: content_cache.Cache, tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(ONE)
-    store.insert(str(tmp_path / "source"), kit.md5(ONE), len(ONE) - 1)
+    store.insert(str(tmp_path / "source"), workspaces.md5(ONE), len(ONE) - 1)
     store.insert(
         str(tmp_path / "source"),
-        kit.md5(b"other"),
+        workspaces.md5(b"other"),
         len(ONE),
-        is_right=lambda copy: content_cache.has_digest(copy, kit.md5(b"other")),
+        is_right=lambda copy: content_cache.has_digest(copy, workspaces.md5(b"other")),
     )
     (tmp_path / "source").write_bytes(b"small")
-    store.insert(str(tmp_path / "source"), kit.md5(b"small"), 4)
-    store.insert(str(tmp_path / "source"), kit.md5(b"other"), 5)
-    assert not store.holds(kit.md5(b"small"), 4)
-    assert not store.holds(kit.md5(b"other"), 5)
+    store.insert(str(tmp_path / "source"), workspaces.md5(b"small"), 4)
+    store.insert(str(tmp_path / "source"), workspaces.md5(b"other"), 5)
+    assert not store.holds(workspaces.md5(b"small"), 4)
+    assert not store.holds(workspaces.md5(b"other"), 5)
     assert list((store.root / "objects").rglob("*-*")) == []
     assert list((store.root / "new").iterdir()) == []
     assert store.is_on
@@ -153,9 +153,9 @@ def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
     assert restore(store, contents[0], tmp_path / "used") == contents[0]
     insert(store, b"m" * LARGE, tmp_path / "source")
     store.flush()
-    gone = [data for data in contents if not store.holds(kit.md5(data), len(data))]
+    gone = [data for data in contents if not store.holds(workspaces.md5(data), len(data))]
     assert gone == contents[1:3]
-    assert store.holds(kit.md5(b"m" * LARGE), LARGE)
+    assert store.holds(workspaces.md5(b"m" * LARGE), LARGE)
 
 
 def test_the_bound_holds_however_much_passes_through(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_bound_holds_however_much_passes_through(tmp_path: Path) -> None:
         insert(store, b"%03d" % n * LARGE, tmp_path / "source")
     store.flush()
     assert 0 < sum(eviction.cost(path.stat().st_size) for path in (store.root / "objects").rglob("*-*")) <= 64 * BLOCK
-    assert store.holds(kit.md5(b"099" * LARGE), 3 * LARGE)
+    assert store.holds(workspaces.md5(b"099" * LARGE), 3 * LARGE)
 
 
 def test_what_is_larger_than_the_bound_is_not_kept(tmp_path: Path) -> None:
@@ -202,12 +202,12 @@ def hammer(root: Path, seed: int) -> None:
         number = (seed * 7 + step) % 60
         data = b"%02d" % number * (LARGE if number % 2 else 9_000)
         target = root / f"{seed}-{step}"
-        if store.restore(kit.md5(data), len(data), str(target)) is not None:
+        if store.restore(workspaces.md5(data), len(data), str(target)) is not None:
             assert target.read_bytes() == data
             target.unlink()
         else:
             target.write_bytes(data)
-            store.insert(str(target), kit.md5(data), len(data))
+            store.insert(str(target), workspaces.md5(data), len(data))
     store.flush()
 
 
@@ -251,7 +251,9 @@ def test_a_copy_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
 # listings
 
 KNOWN = [
-    listing_cache.Known(FilePath(f"d/{n}-\u00e9\n"), n, kit.md5(b"%d" % n), f"{n}-2", "text/plain", {"k": "v"} if n % 2 else {})
+    listing_cache.Known(
+        FilePath(f"d/{n}-\u00e9\n"), n, workspaces.md5(b"%d" % n), f"{n}-2", "text/plain", {"k": "v"} if n % 2 else {}
+    )
     for n in range(2500)
 ]
 

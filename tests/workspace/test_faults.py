@@ -3,8 +3,8 @@
 from collections.abc import Generator
 
 import pytest
-from tests.faults import proxy as faults
-from tests.workspace import kit
+from tests.support import fault_proxy as faults
+from tests.support import workspaces
 
 from perago.errors import LakeConflict, LakeError, LakeUnavailable, LakeUnknown, WorkspaceError
 from perago.in_memory.lake import Step
@@ -20,7 +20,7 @@ WRITE = "POST .*/objects[?]path="
 class Line:
     """A lab behind a proxy."""
 
-    def __init__(self, bench: kit.Bench, lab: kit.ServerLab, proxy: faults.FaultProxy) -> None:
+    def __init__(self, bench: workspaces.Bench, lab: workspaces.ServerLab, proxy: faults.FaultProxy) -> None:
         self.bench = bench
         self.lab = lab
         self.proxy = proxy
@@ -32,7 +32,7 @@ class Line:
 
 
 @pytest.fixture
-def line(server_bench: kit.Bench, server_lab: kit.ServerLab) -> Generator[Line]:
+def line(server_bench: workspaces.Bench, server_lab: workspaces.ServerLab) -> Generator[Line]:
     with faults.FaultProxy(server_lab.endpoints.lakefs_url) as proxy:
         made = Line(server_bench, server_lab, proxy)
         yield made
@@ -54,7 +54,7 @@ def test_one_fault_on_the_way_down_is_overcome(line: Line, fault: faults.Fault) 
     line.proxy.on(READ, fault)
     workspace = line.workspace()
     workspace.open()
-    assert {f"p/{path}": data for path, data in kit.read(workspace.argument()).items()} == FILES
+    assert {f"p/{path}": data for path, data in workspaces.read(workspace.argument()).items()} == FILES
     assert workspace.changed().is_empty
     workspace.close()
 
@@ -75,12 +75,12 @@ def test_a_lasting_fault_on_the_way_down_is_one_error_and_leaves_no_wrong_byte(l
     with pytest.raises(LakeError, match="p/3"):
         workspace.open()
     assert workspace._directory is not None
-    for path, data in kit.read(workspace._directory.work).items():
+    for path, data in workspaces.read(workspace._directory.work).items():
         assert FILES[f"p/{path}"] == data
     workspace.close()
     whole = line.bench.workspace(line.base, "p")
     whole.open()
-    assert {f"p/{path}": data for path, data in kit.read(whole.argument()).items()} == FILES
+    assert {f"p/{path}": data for path, data in workspaces.read(whole.argument()).items()} == FILES
     whole.close()
 
 
@@ -104,7 +104,7 @@ UPLOADS = {
 def test_one_fault_on_the_way_up_is_overcome_on_the_private_branch(line: Line, fault: faults.Fault) -> None:
     workspace = line.workspace()
     workspace.open()
-    kit.write(workspace.argument(), {"3": b"edited", "new": b"new"})
+    workspaces.write(workspace.argument(), {"3": b"edited", "new": b"new"})
     (workspace.argument() / "5").unlink()
     line.proxy.on(WRITE, fault)
     line.proxy.on("POST .*/objects/delete", fault)
@@ -113,7 +113,7 @@ def test_one_fault_on_the_way_up_is_overcome_on_the_private_branch(line: Line, f
     expected = {**FILES, "p/3": b"edited", "p/new": b"new"}
     del expected["p/5"]
     assert {path: info.checksum for path, info in line.bench.objects(made, "p/").items()} == {
-        path: kit.md5(data) for path, data in expected.items()
+        path: workspaces.md5(data) for path, data in expected.items()
     }
 
 
@@ -121,7 +121,7 @@ def test_one_fault_on_the_way_up_is_overcome_on_the_private_branch(line: Line, f
 def test_a_lasting_fault_on_the_way_up_ends_the_stage_before_any_commit(line: Line, fault: faults.Fault) -> None:
     workspace = line.workspace()
     workspace.open()
-    kit.write(workspace.argument(), {"3": b"edited", "new": b"new"})
+    workspaces.write(workspace.argument(), {"3": b"edited", "new": b"new"})
     assert len(workspace.changed().uploads) == 2
     line.lab.lake.create_branch(line.lab.repository, STAGING, line.base)
     line.proxy.on(WRITE, fault, times=100)
@@ -134,19 +134,21 @@ def test_a_lasting_fault_on_the_way_up_ends_the_stage_before_any_commit(line: Li
 def test_a_wrong_checksum_from_the_server_is_never_accepted(line: Line) -> None:
     workspace = line.workspace()
     workspace.open()
-    kit.write(workspace.argument(), {"3": b"edited"})
+    workspaces.write(workspace.argument(), {"3": b"edited"})
     assert not workspace.changed().is_empty
     line.lab.lake.create_branch(line.lab.repository, STAGING, line.base)
-    line.proxy.on(WRITE, faults.rewrite(lambda reply: reply.raw.replace(kit.md5(b"edited").encode(), b"0" * 32)), times=100)
+    line.proxy.on(
+        WRITE, faults.rewrite(lambda reply: reply.raw.replace(workspaces.md5(b"edited").encode(), b"0" * 32)), times=100
+    )
     with pytest.raises(LakeError, match="MD5"):
         workspace.fill(STAGING)
     workspace.close()
 
 
-def test_what_lakefs_refuses_is_not_tried_again(memory_bench: kit.Bench, memory_lab: kit.MemoryLab) -> None:
+def test_what_lakefs_refuses_is_not_tried_again(memory_bench: workspaces.Bench, memory_lab: workspaces.MemoryLab) -> None:
     commit = memory_lab.commit(FILES)
     with memory_bench.opened(commit, "p") as workspace:
-        kit.write(workspace.argument(), {"3": b"edited"})
+        workspaces.write(workspace.argument(), {"3": b"edited"})
         assert not workspace.changed().is_empty
         memory_lab.lake.create_branch(memory_lab.repository, STAGING, commit)
 
@@ -160,7 +162,9 @@ def test_what_lakefs_refuses_is_not_tried_again(memory_bench: kit.Bench, memory_
         assert memory_lab.calls["write"] == 1
 
 
-def test_a_disk_that_refuses_is_an_error_that_names_the_file(memory_bench: kit.Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_refuses_is_an_error_that_names_the_file(
+    memory_bench: workspaces.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = memory_bench.lab.commit({"p/d/x": b"1"})
 
     def full(*_: object) -> None:
@@ -174,7 +178,9 @@ def test_a_disk_that_refuses_is_an_error_that_names_the_file(memory_bench: kit.B
     workspace.close()
 
 
-def test_housekeeping_that_fails_is_an_event_and_no_error(memory_bench: kit.Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_housekeeping_that_fails_is_an_event_and_no_error(
+    memory_bench: workspaces.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = memory_bench.workspace(memory_bench.lab.commit({"p/x": b"1"}), "p")
     workspace.open()
     monkeypatch.setattr("perago.workspace.rmtree.empty_directory", lambda *_, **__: "x: Operation not permitted")

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.workspace import kit
+from tests.support import workspaces
 
 from perago.errors import WorkspaceError
 from perago.workspace import options
@@ -57,26 +57,26 @@ def is_storable(files: dict[str, bytes]) -> bool:
     return not any("\ufffd" in path or any("\ud800" <= character <= "\udfff" for character in path) for path in files)
 
 
-def round_trip(bench: kit.Bench, first: dict[str, bytes], second: dict[str, bytes], prefix: str) -> None:
+def round_trip(bench: workspaces.Bench, first: dict[str, bytes], second: dict[str, bytes], prefix: str) -> None:
     commit = bench.lab.commit({f"{prefix}/seed": b"seed", f"{prefix}2/beside": b"beside"})
     for files in (first, second):
         with bench.opened(commit, prefix) as workspace:
             root = workspace.argument()
-            for path in kit.read(root):
+            for path in workspaces.read(root):
                 (root / path).unlink()
             for path in sorted(root.rglob("*"), reverse=True):
                 path.rmdir()
-            kit.write(root, files)
+            workspaces.write(root, files)
             if not is_storable(files):
                 refused(workspace.changed)
                 continue
             commit = bench.publish(workspace, commit)
         assert {path: info.checksum for path, info in bench.objects(commit, prefix + "/").items()} == {
-            f"{prefix}/{path}": kit.md5(data) for path, data in files.items()
+            f"{prefix}/{path}": workspaces.md5(data) for path, data in files.items()
         }
         for chosen in (bench.settings, options.Options(bench.settings.root, cache_bytes=0)):
             with bench.opened(commit, prefix, settings=chosen) as workspace:
-                assert kit.read(workspace.argument()) == files
+                assert workspaces.read(workspace.argument()) == files
                 assert workspace.changed().is_empty
     assert f"{prefix}2/beside" in bench.objects(commit)
 
@@ -94,7 +94,7 @@ def refused(action: Callable[[], object]) -> None:
 @given(first=TREES, second=TREES)
 def test_trees_round_trip_through_the_fake(first: dict[str, bytes], second: dict[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        round_trip(kit.Bench(kit.MemoryLab(), Path(scratch)), first, second, "p")
+        round_trip(workspaces.Bench(workspaces.MemoryLab(), Path(scratch)), first, second, "p")
 
 
 _COUNT = itertools.count()
@@ -102,14 +102,16 @@ _COUNT = itertools.count()
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(first=TREES, second=TREES)
-def test_trees_round_trip_through_lakefs(server_lab: kit.ServerLab, first: dict[str, bytes], second: dict[str, bytes]) -> None:
+def test_trees_round_trip_through_lakefs(
+    server_lab: workspaces.ServerLab, first: dict[str, bytes], second: dict[str, bytes]
+) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        round_trip(kit.Bench(server_lab, Path(scratch)), first, second, f"example-{next(_COUNT)}")
+        round_trip(workspaces.Bench(server_lab, Path(scratch)), first, second, f"example-{next(_COUNT)}")
 
 
 def test_a_hundred_thousand_files_are_scanned_and_compared(tmp_path: Path) -> None:
-    lab = kit.MemoryLab()
-    bench = kit.Bench(lab, tmp_path)
+    lab = workspaces.MemoryLab()
+    bench = workspaces.Bench(lab, tmp_path)
     base = lab.commit({"p/seed": b"1"})
     with bench.opened(base, "p", settings=options.Options(tmp_path, cache_bytes=0)) as workspace:
         root = workspace.argument()

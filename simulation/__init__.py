@@ -1,0 +1,1 @@
+"""The publication code of the program under every interleaving that a scheduler finds; `make simulate` runs it."""

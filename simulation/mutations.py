@@ -1,0 +1,435 @@
+"""The protocol with one rule switched off, without a switch in the program: other ports for the workers of a simulation."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from perago.errors import LakeNotFound, LakeUnknown
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.lake import MemoryLake
+from perago.in_memory.repository import Branch
+from perago.lake.port import PAGE
+from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
+from perago.protocol import fence, head, staging_names
+from simulation import explore, ports
+from simulation.actors import Actor
+from simulation.explore import Family, Worlds
+from simulation.setup import Setting
+from simulation.world import Fence, Rules, Worker, World
+
+# What is asked of Conductor.
+
+
+class TakesAllForAbandoned(Fence):
+    """Takes the task of every head for a failed one."""
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        seen = super().look_up(task_id, workflow_id)
+        return replace(seen, status="FAILED") if workflow_id is None else seen
+
+
+class TakesDisplacingForAbandoned(Fence):
+    """Takes the task of a head for a failed one if Conductor accepted another commit from it."""
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        seen = super().look_up(task_id, workflow_id)
+        is_other = seen.status == fence.COMPLETED and head.accepted_ref(seen) != self.conductor.actor.last_head
+        return replace(seen, status="FAILED") if workflow_id is None and is_other else seen
+
+
+class TakesEndedForAbandoned(Fence):
+    """Takes an unfinished task for a failed one if its workflow is over, however short a time ago."""
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        seen = super().look_up(task_id, workflow_id)
+        is_over = workflow_id is not None and seen.workflow_status not in fence.ACTIVE_WORKFLOW
+        return replace(seen, status="FAILED") if is_over and seen.status in fence.UNFINISHED_TASK else seen
+
+
+class NeverYields(Fence):
+    """Takes every rival for one that started later."""
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        return replace(super().look_up(task_id, workflow_id), workflow_created=2**62)
+
+
+class AlwaysYields(Fence):
+    """Takes every rival for one that started first."""
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        return replace(super().look_up(task_id, workflow_id), workflow_created=0)
+
+
+@dataclass
+class RemembersAttempt(Fence):
+    """The attempt fence answers from memory, but for the calls that `is_fresh` tells by the port's last verb before them."""
+
+    is_fresh: Callable[[str], bool] = field(kw_only=True)
+    remembered: Snapshot | None = None
+
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        if self.remembered is None or self.is_fresh(self.conductor.actor.verb):
+            self.remembered = super().snapshot(attempt)
+        return self.remembered
+
+
+class RemembersCompleted(ports.NetConductor):
+    """Asks no more about a task that it saw completed."""
+
+    def __init__(self, actor: Actor, conductor: FakeConductor, take: Callable[[Outcome], None]) -> None:
+        super().__init__(actor, conductor, take)
+        self._completed: dict[TaskId, Snapshot] = {}
+
+    def task(self, task_id: TaskId) -> Snapshot:
+        seen = self._completed.get(task_id) or super().task(task_id)
+        if seen.status == fence.COMPLETED:
+            self._completed[task_id] = seen
+        return seen
+
+
+# What is asked of the lake.
+
+
+class OwnNames(ports.NetLake):
+    """Knows the staging branches that it made and that are still there."""
+
+    def __init__(self, actor: Actor, lake: MemoryLake) -> None:
+        super().__init__(actor, lake)
+        self._own: list[BranchName] = []
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        self._own.append(branch)
+        super().create_branch(repository, branch, source)
+
+    def delete_branch(self, repository: Repository, branch: BranchName) -> None:
+        super().delete_branch(repository, branch)
+        if branch in self._own:
+            self._own.remove(branch)
+
+
+class Unrevoking(OwnNames):
+    """Leaves the staging branches of others alone."""
+
+    def delete_branch(self, repository: Repository, branch: BranchName) -> None:
+        if branch in self._own:
+            super().delete_branch(repository, branch)
+
+
+class AnnouncesLate(ports.NetLake):
+    """Works on a branch with a name of its own, and gives it the name that others look for after its first look for theirs."""
+
+    def __init__(self, actor: Actor, lake: MemoryLake) -> None:
+        super().__init__(actor, lake)
+        self._private: dict[str, BranchName] = {}
+
+    def ask(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return super().ask(verb, *(self._reached(arg) for arg in args), **kwargs)
+
+    def _reached(self, named: Any) -> Any:
+        return self._private.get(named, named) if isinstance(named, str) else named
+
+    def upload(self, repository: Repository, branch: BranchName, path: ObjectPath, data: bytes) -> None:
+        super().upload(repository, self._reached(branch), path, data)
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        self._private[branch] = BranchName(f"private-{branch}")
+        super().create_branch(repository, branch, source)
+
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
+        found = super().branches(repository, prefix, page=page)
+        while self._private:
+            public, private = self._private.popitem()
+            self.actor.call("create_branch", partial(self._rename, repository, private, BranchName(public)))
+        return found
+
+    def _rename(self, repository: Repository, private: BranchName, public: BranchName) -> None:
+        branches = self.lake._repositories[repository].branches
+        branches[public] = branches.pop(private)
+
+
+class ListsOnce(OwnNames):
+    """Sees no rivals after it made its staging branch late, when it had looked for them before."""
+
+    _has_listed = _is_late = False
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        self._is_late = self._has_listed and not self._own
+        super().create_branch(repository, branch, source)
+
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
+        self._has_listed = True
+        return [] if self._is_late else super().branches(repository, prefix, page=page)
+
+
+class UndoesUnclaimed(OwnNames):
+    """Sees no rivals when it has made a second staging branch beside its first."""
+
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
+        return [] if len(self._own) > 1 else super().branches(repository, prefix, page=page)
+
+
+class RestoresUnclaimed(OwnNames):
+    """Sees no rivals when it has made a staging branch for the restoration of a commit."""
+
+    def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
+        restores = len(self._own) == 1 and self._own[0].endswith(staging_names.RESTORE)
+        return [] if restores else super().branches(repository, prefix, page=page)
+
+
+class Uninterrupting(ports.NetLake):
+    """Lets updates that are under way go on."""
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        """Says it did."""
+
+
+class RestoresUninterrupting(OwnNames):
+    """Lets updates that are under way go on when it has no staging branch: before it looks whether it has to restore a commit."""
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        if self._own:
+            super().interrupt_updates(repository, branch)
+
+
+class DisappearsInDoubt(ports.NetLake):
+    """Deletes its staging branch as soon as the answer to the publish request is lost."""
+
+    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+        try:
+            return super().merge(repository, source, target, **kwargs)
+        except LakeUnknown:
+            self._disappear(repository, source)
+            raise
+
+    def relocate(self, repository: Repository, target: BranchName, to: BranchName, **kwargs: Any) -> None:
+        try:
+            super().relocate(repository, target, to, **kwargs)
+        except LakeUnknown:
+            self._disappear(repository, to)
+            raise
+
+    def _disappear(self, repository: Repository, branch: BranchName) -> None:
+        with contextlib.suppress(LakeNotFound):
+            self.delete_branch(repository, branch)
+
+
+class DisappearsUninterrupting(DisappearsInDoubt):
+    """And interrupts updates only if it has revoked. To do so always covers for rivals that have disappeared."""
+
+    _has_revoked = False
+
+    def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
+        if self._has_revoked:
+            super().interrupt_updates(repository, branch)
+
+    def delete_branch(self, repository: Repository, branch: BranchName) -> None:
+        self._has_revoked = True
+        super().delete_branch(repository, branch)
+
+
+class ClaimsAnyMerge(ports.NetLake):
+    """Takes the head for a merge of its own after the answer to its merge was lost."""
+
+    def __init__(self, actor: Actor, lake: MemoryLake) -> None:
+        super().__init__(actor, lake)
+        self._lost: Any = None
+
+    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+        try:
+            return super().merge(repository, source, target, **kwargs)
+        except LakeUnknown:
+            self._lost = kwargs["metadata"]
+            raise
+
+    def head(self, repository: Repository, branch: BranchName) -> Commit:
+        found = super().head(repository, branch)
+        return found if self._lost is None else replace(found, metadata=self._lost)
+
+
+class ByCommit(ports.NetLake):
+    """Publishes the commit that it staged, whatever became of the branch."""
+
+    def __init__(self, actor: Actor, lake: MemoryLake) -> None:
+        super().__init__(actor, lake)
+        self._staged: dict[BranchName, CommitId] = {}
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        self._staged[branch] = source
+        super().create_branch(repository, branch, source)
+
+    def commit_branch(self, repository: Repository, branch: BranchName, *args: Any) -> Commit:
+        made = super().commit_branch(repository, branch, *args)
+        self._staged[branch] = made.id
+        return made
+
+    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+        return super().merge(repository, self._pinned(repository, source), target, **kwargs)
+
+    def relocate(self, repository: Repository, target: BranchName, to: BranchName, **kwargs: Any) -> None:
+        super().relocate(repository, target, self._pinned(repository, to), **kwargs)
+
+    def _pinned(self, repository: Repository, branch: BranchName) -> BranchName:
+        """A name that no other attempt knows stands for the commit id."""
+        commit = self._staged[branch]
+        pin = BranchName(f"pin-{commit}")
+        store = self.lake._repositories[repository]
+        store.branches.setdefault(pin, Branch(store.record(commit), hidden=True))
+        return pin
+
+
+class Handleless(ByCommit):
+    """Moves the target back to the input's commit id; a change of its own is published by name."""
+
+    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+        return ports.NetLake.merge(self, repository, source, target, **kwargs)
+
+    def _pinned(self, repository: Repository, branch: BranchName) -> BranchName:
+        made = self.lake._repositories[repository].commits[self._staged[branch]]
+        name = staging_names.parse(branch)
+        is_own = name is not None and made.metadata.get("perago.execution") == name.execution_id
+        return branch if is_own else super()._pinned(repository, branch)
+
+
+class Unverifying(ports.NetLake):
+    """Takes every merge for the one it wanted."""
+
+    def __init__(self, actor: Actor, lake: MemoryLake) -> None:
+        super().__init__(actor, lake)
+        self._staged: Commit | None = None
+        self._merged: CommitId | None = None
+
+    def commit_branch(self, repository: Repository, branch: BranchName, *args: Any) -> Commit:
+        self._staged = super().commit_branch(repository, branch, *args)
+        return self._staged
+
+    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+        self._merged = super().merge(repository, source, target, **kwargs)
+        return self._merged
+
+    def commit(self, repository: Repository, ref: CommitId) -> Commit:
+        found = super().commit(repository, ref)
+        if ref != self._merged or self._staged is None:
+            return found
+        return replace(found, parents=self._staged.parents, meta_range_id=self._staged.meta_range_id)
+
+
+class MendsAnything(ports.NetLake):
+    """Takes whatever its merge met for a commit of an earlier execution of its task."""
+
+    def __init__(self, actor: Actor, lake: MemoryLake) -> None:
+        super().__init__(actor, lake)
+        self._labels: Any = None
+
+    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+        merged = super().merge(repository, source, target, **kwargs)
+        self._labels = kwargs["metadata"]
+        return merged
+
+    def commit(self, repository: Repository, ref: CommitId) -> Commit:
+        found = super().commit(repository, ref)
+        return found if self._labels is None else replace(found, metadata=self._labels)
+
+
+# Not rules of the protocol: faults that show that each thing the oracle looks for is found.
+
+
+class Garbling(ports.NetLake):
+    """Stages other bytes than the body wrote."""
+
+    def upload(self, repository: Repository, branch: BranchName, path: ObjectPath, data: bytes) -> None:
+        super().upload(repository, branch, path, data[1:])
+
+
+class Spilling(ports.NetLake):
+    """Writes beside its prefix."""
+
+    def upload(self, repository: Repository, branch: BranchName, path: ObjectPath, data: bytes) -> None:
+        super().upload(repository, branch, path, data)
+        super().upload(repository, branch, ObjectPath("outside"), data)
+
+
+class Littering(ports.NetLake):
+    """Never deletes a staging branch."""
+
+    def delete_branch(self, repository: Repository, branch: BranchName) -> None:
+        """Says it did."""
+
+
+class Denying(ports.NetLake):
+    """Merges, and says that it was not allowed to."""
+
+    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+        super().merge(repository, source, target, **kwargs)
+        raise LakeNotFound(f"branch {source} does not exist")
+
+
+class Uncollected(World):
+    """A collection that finds nothing."""
+
+    def collect(self) -> None:
+        """Has nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A rule that is switched off, and where to look for what it does: these schedules in turn with random ones."""
+
+    rules: Rules
+    families: tuple[Family, ...]
+
+    def world(self, setting: Setting) -> World:
+        return World(setting, self.rules)
+
+
+def _remembers(is_fresh: Callable[[str], bool]) -> Callable[[Worker, ports.NetConductor], Fence]:
+    return lambda worker, conductor: RemembersAttempt(worker, conductor, is_fresh=is_fresh)
+
+
+_ABOUT_TO_LIST, _LATE_HANDLE, _HELD, _IN_DOUBT, _LOST_ANSWER = explore.GUIDED
+_UNDONE = explore.HANDS[-1]
+_LISTING, _LOOKING = frozenset({"branches", "peek"}), frozenset({"head", "task"})
+"""The last calls before the attempt fence of a claim, and before that of a replacement."""
+
+RULES = {
+    "verify-abandonment": Mutation(Rules(fence=TakesAllForAbandoned), explore.STALE),
+    "displaced": Mutation(Rules(fence=TakesDisplacingForAbandoned), explore.LATE_OF_TWO[-1:]),
+    "ended-long-before": Mutation(Rules(fence=TakesEndedForAbandoned), explore.BETWEEN_READS),
+    "announce-first": Mutation(Rules(lake=AnnouncesLate), (_ABOUT_TO_LIST,)),
+    "list-again": Mutation(Rules(lake=ListsOnce), (_LATE_HANDLE,)),
+    "order": Mutation(Rules(fence=NeverYields), explore.CALM_RIVALS),
+    "one-order": Mutation(Rules(fence=AlwaysYields), explore.CALM_RIVALS),
+    "revoke": Mutation(Rules(lake=Unrevoking), explore.OVERTAKING),
+    "barrier": Mutation(Rules(lake=Uninterrupting), (_HELD,)),
+    "attempt-fence": Mutation(Rules(fence=_remembers(lambda last: last not in _LISTING)), explore.OVERTAKING[:1]),
+    "by-name": Mutation(Rules(lake=ByCommit), explore.OVERTAKING),
+    "handle": Mutation(Rules(lake=Handleless), explore.OVERTAKING),
+    "verify": Mutation(Rules(lake=Unverifying), explore.HANDS),
+    "verify-mend": Mutation(Rules(lake=MendsAnything), explore.HANDS),
+    "undo-claim": Mutation(Rules(lake=UndoesUnclaimed), (_UNDONE,)),
+    "own-merge": Mutation(Rules(lake=ClaimsAnyMerge), (_LOST_ANSWER,)),
+    "announced-rescue": Mutation(Rules(lake=DisappearsUninterrupting), (_IN_DOUBT,)),
+    "restore": Mutation(Rules(restores=False), explore.LATE_ONE),
+    "restore-interrupt": Mutation(Rules(lake=RestoresUninterrupting), explore.LATE_ONE[-1:]),
+    "restore-claim": Mutation(Rules(lake=RestoresUnclaimed), explore.LATE[-1:]),
+    "restore-outdated": Mutation(Rules(conductor=RemembersCompleted), explore.RESTORING),
+}
+SPARE = {
+    "early-check": Mutation(Rules(checks_early=False), (*explore.STALE, *explore.RIVALS)),
+    "announced-rescue-alone": Mutation(Rules(lake=DisappearsInDoubt), (_IN_DOUBT, _LOST_ANSWER, _HELD)),
+    "fence-before-replacement": Mutation(Rules(fence=_remembers(lambda last: last not in _LOOKING)), explore.OVERTAKING[1:2]),
+}
+"""Without any one of these nothing is lost: they fail earlier, or cover for another rule.
+
+No search finds a need for the announced rescue alone: the interruption of updates before every relocation covers for it. Among
+the rules it is together with an interruption that only follows a revocation.
+"""
+FAULTS: dict[str, Worlds] = {
+    "an accepted publication has exactly its content": Mutation(Rules(lake=Garbling), ()).world,
+    "nothing outside the prefix changed": Mutation(Rules(lake=Spilling), ()).world,
+    "a finished execution leaves no staging branch": Mutation(Rules(lake=Littering), ()).world,
+    "a refused attempt changed nothing visible": Mutation(Rules(lake=Denying), ()).world,
+    "no staging branch of a finished attempt survives a collection": Uncollected,
+}
+"""By the rule that each breaks."""

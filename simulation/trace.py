@@ -1,0 +1,57 @@
+"""A schedule for people: a run comes in; who did what in which order, and what the target branch showed then, leaves."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from perago.model import CommitId
+from simulation.actors import How
+from simulation.explore import Run
+from simulation.world import CONDUCTOR, HAND_OUT, Told, World
+
+
+def tell(run: Run) -> Iterator[str]:
+    """One line for what one actor did without being interrupted."""
+    world = run.world
+    handed_out = iter(world.workers.values())
+    shown: CommitId | None = None
+    for key, moves in groupby(run.world.told, lambda told: (told.who, told.what, told.head)):
+        who, what, head = key
+        if who == CONDUCTOR and what.startswith(HAND_OUT):
+            line = _handed_out(world, next(handed_out).name)
+        else:
+            line = f"{who}: {_deeds(what, list(moves))}"
+        yield line if head == shown else f"{line}   [target: {_history(world, head)}]"
+        shown = head
+    if run.broken is not None:
+        yield f"broken: {run.broken}"
+
+
+def _handed_out(world: World, name: str) -> str:
+    worker = world.workers[name]
+    workflow, step = worker.place
+    attempt = worker.attempt
+    where = f"workflow {workflow + 1}, step {step + 1}, retry {attempt.retry_count}, poll {attempt.poll_count}"
+    return f"{CONDUCTOR}: hands out {name} ({where}), which {worker.body}; input {_commit(world, worker.source.ref)}"
+
+
+def _deeds(what: str, moves: list[Told]) -> str:
+    verbs = ", ".join(told.verb for told in moves)
+    if moves[0].who == CONDUCTOR:
+        return what
+    return verbs if what == How.GO else f"{what} {verbs}"
+
+
+def _history(world: World, head: CommitId) -> str:
+    return " <- ".join(_commit(world, commit) for commit in reversed(list(world.oracle.history(head))[:-1]))
+
+
+def _commit(world: World, commit: CommitId) -> str:
+    """A is the first input, C2 what w2 staged, M2 what its merge made, X what no worker of the simulation made."""
+    if commit == world.root:
+        return "A"
+    found = world.oracle.commit(commit)
+    author = world.author_of(found)
+    if author is None:
+        return f"X({commit[:8]})"
+    letter = "M" if ".lakefs.merge.strategy" in found.metadata else "C"
+    return f"{letter}{author.name.removeprefix('w')}({commit[:8]})"

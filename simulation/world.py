@@ -1,0 +1,480 @@
+"""One target branch, a Conductor that gives up, reruns and restarts, people who commit, and workers. Moves come in singly."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from perago.attempt import staging_gc, transaction
+from perago.conductor import reporting
+from perago.conductor.port import Conductor, Polled, Snapshot
+from perago.errors import PeragoError, TaskStatus
+from perago.in_memory import attempt_parts
+from perago.in_memory.conductor import FakeConductor, Step, Task
+from perago.in_memory.lake import MAIN, MemoryLake
+from perago.lake.port import Lake
+from perago.model import (
+    Attempt,
+    Commit,
+    CommitId,
+    ExecutionId,
+    ObjectPath,
+    Outcome,
+    Repository,
+    TaskId,
+    TaskType,
+    WorkerId,
+    WorkflowId,
+    WorkspaceRef,
+)
+from perago.protocol import commit_labels, fence, staging_names
+from perago.supervisor import restore_accepted
+from simulation import ports
+from simulation.actors import UPDATES, Actor, How, Hub
+from simulation.invariants import Oracle
+from simulation.setup import Setting, one
+
+REPOSITORY = Repository("repo")
+PREFIX = "in/"
+CONDUCTOR = "Conductor"
+PERSON = "person"
+HAND_OUT = "hand out "
+START = "start "
+GIVE_UP = "give up "
+ABANDON = (CONDUCTOR, "begin on an abandoned publication")
+BY_HAND = (PERSON, "commit by hand")
+FROM_FIRST, FROM_HEAD, FROM_BELOW = "from the first commit", "from the head", "from the commit below the head"
+_DELIVERY_TICKS = 10.0
+
+Files = dict[str, bytes]
+Move = tuple[str, str]
+"""Who, and what it does: an actor or a request and how its call goes, or Conductor or a person and what happens there."""
+
+
+def _add(files: Files, mark: bytes) -> None:
+    files[f"by-{mark.decode()}"] = mark
+
+
+def _overwrite(files: Files, mark: bytes) -> None:
+    files["x"] = mark
+
+
+def _delete(files: Files, mark: bytes) -> None:
+    files.pop("y", None)
+    files["z"] = mark
+
+
+def _only_delete(files: Files, mark: bytes) -> None:
+    """What lakeFS calls the same content, whichever worker runs it: nothing is uploaded."""
+    del mark
+    files.pop("y", None)
+
+
+def _nothing(files: Files, mark: bytes) -> None:
+    """A no-op."""
+
+
+BODIES: dict[str, Callable[[Files, bytes], None]] = {
+    "adds": _add,
+    "changes nothing": _nothing,
+    "overwrites": _overwrite,
+    "deletes": _delete,
+    "only deletes": _only_delete,
+    "adds on its branch": _add,
+    "changes nothing on its branch": _nothing,
+}
+ON_BRANCH = "on its branch"
+"""Those whose body itself writes to the staging branch, which is there before it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A move that was made: who, on which port call, how, and where the target stood after it."""
+
+    who: str
+    verb: str
+    what: str
+    head: CommitId
+
+
+@dataclass
+class Worker:
+    """One execution of one attempt."""
+
+    name: str
+    polled: Polled
+    body: str
+    place: tuple[int, int]
+    execution: ExecutionId
+    source: WorkspaceRef = field(init=False)
+    faults: set[str] = field(default_factory=set[str])
+    outcome: Outcome | None = None
+    has_ended: bool = False
+    """By itself, not by a crash."""
+    is_restored: bool = True
+    """Not one whose restoration failed."""
+
+    def __post_init__(self) -> None:
+        given: Any = self.polled.input["workspace"]
+        self.source = WorkspaceRef(REPOSITORY, MAIN, CommitId(given["ref"]))
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.polled.attempt
+
+    @property
+    def is_sound(self) -> bool:
+        """It did all that it had to, although answers to its publish requests may have been lost."""
+        return self.has_ended and self.is_restored and self.faults <= UPDATES
+
+    def run(self, files: Files) -> None:
+        BODIES[self.body](files, self.name.encode())
+
+    def expected(self, given: dict[ObjectPath, bytes]) -> dict[ObjectPath, bytes]:
+        inside = {path.removeprefix(PREFIX): data for path, data in given.items() if path.startswith(PREFIX)}
+        outside = {path: data for path, data in given.items() if not path.startswith(PREFIX)}
+        self.run(inside)
+        return outside | {ObjectPath(PREFIX + path): data for path, data in inside.items()}
+
+
+@dataclass
+class Fence:
+    """Implements `perago.conductor.port.AttemptFence`: a fresh read, every time."""
+
+    worker: Worker
+    conductor: ports.NetConductor
+
+    def snapshot(self, attempt: Attempt) -> Snapshot:
+        return self.conductor.snapshot(attempt.workflow_id, attempt.task_id)
+
+    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
+        return self.conductor.task(task_id) if workflow_id is None else self.conductor.snapshot(workflow_id, task_id)
+
+    def lease_seconds_left(self) -> float:
+        return 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How workers reach the servers. Mutations take other ones, which break a rule of the protocol."""
+
+    lake: Callable[[Actor, MemoryLake], ports.NetLake] = ports.NetLake
+    conductor: Callable[[Actor, FakeConductor, Callable[[Outcome], None]], ports.NetConductor] = ports.NetConductor
+    fence: Callable[[Worker, ports.NetConductor], Any] = Fence
+    restores: bool = True
+    checks_early: bool = True
+
+
+class World:
+    """`hand_outs`, `starts`, `whims` and `actors` say what may happen next; `move` makes it happen and checks every rule.
+
+    One thing is left out, because the protocol does not claim to survive it: two executions of one poll.
+    """
+
+    def __init__(self, setting: Setting | None = None, rules: Rules | None = None) -> None:
+        self.rules = rules or Rules()
+        self.setting = setting = setting or one(2)
+        self.whims_left, self.by_hand_left = setting.most_whims, setting.by_hand
+        self.hub = Hub()
+        self.lake = MemoryLake(self.hub.gate)
+        self.lake.create_repository(REPOSITORY)
+        self.root = self.lake.publish(REPOSITORY, MAIN, {"in/x": b"1", "in/y": b"2", "outside": b"3"}).id
+        self.workers: dict[str, Worker] = {}
+        self.told: list[Told] = []
+        self._by_execution: dict[str, Worker] = {}
+        self._workflows: dict[int, WorkflowId] = {}
+        ids, self._nonces, self._collections = itertools.count(1), itertools.count(1), 0
+        self.conductor = FakeConductor(clock=lambda: 1.0, new_id=lambda: f"id{next(ids)}")
+        self.conductor.between_reads = self.hub.between_reads
+        self.oracle = Oracle(self.lake, REPOSITORY, MAIN, PREFIX, setting, self.author_of)
+        for number in range(1 if setting.starts_later else len(setting.workflows)):
+            self._start(number, self.root)
+
+    def author_of(self, commit: Commit) -> Worker | None:
+        return self._by_execution.get(commit.metadata.get("perago.execution", ""))
+
+    # what may happen
+
+    def actors(self) -> list[tuple[str, tuple[How, ...]]]:
+        found = self.hub.can_move()
+        return [(who, (How.GO,)) for who, hows in found if How.GO in hows] if self.setting.is_calm else found
+
+    def hand_outs(self) -> list[Move]:
+        """Every task that waits, with every body that it may have; retries only where attempts fail."""
+        if len(self.workers) >= self.setting.most_workers:
+            return []
+        rows = [row for row in self._unfinished() if row.status == "SCHEDULED"]
+        rows = [row for row in rows if row.retry_count == 0] if self.setting.is_calm else rows
+        return [(CONDUCTOR, f"{HAND_OUT}{_step(row)} {body}") for row in rows for body in self.setting.bodies]
+
+    def starts(self) -> list[Move]:
+        """The workflow that has not begun yet, from the commits that it might get."""
+        number = len(self._workflows)
+        if number == len(self.setting.workflows) or len(self.workers) >= self.setting.most_workers:
+            return []
+        below = self.oracle.commit(self.oracle.head).first_parent
+        commits = {self.root: FROM_FIRST, self.oracle.head: FROM_HEAD}
+        if self.oracle.head != self.root and below is not None:
+            commits.setdefault(below, FROM_BELOW)
+        return [(CONDUCTOR, f"{START}{number + 1} {where}") for where in commits.values()]
+
+    def whims(self) -> list[Move]:
+        """What Conductor, or the people in front of it, may do at any time."""
+        if not self.workers:
+            return [ABANDON] if self.oracle.head == self.root else []
+        if not self.whims_left or self.setting.is_calm:
+            return []
+        found = ["collect"] if not self._collections else []
+        for row in self._unfinished():
+            if row.status == "IN_PROGRESS":
+                found += [f"{whim} {_step(row)}" for whim in ("give up", "rerun", "hand back")]
+                shape = self.setting.workflows[_place(row)[0]]
+                found += [f"skip {_step(row)}"] if shape.lanes == 1 and row.step + 1 < shape.steps else []
+        for number, workflow in self._workflows.items():
+            status = self.conductor.workflow_status(workflow)
+            found += [f"restart {number + 1}"]
+            found += {"RUNNING": [f"pause {number + 1}", f"terminate {number + 1}"], "PAUSED": [f"resume {number + 1}"]}.get(
+                status, []
+            )
+            first = next((row for row in self.conductor.tasks_of(workflow) if row.step == 0 and row.status == "COMPLETED"), None)
+            found += [f"rerun {_step(first)}"] if first is not None else []
+        return [(CONDUCTOR, whim) for whim in found] + ([BY_HAND] if self.by_hand_left else [])
+
+    def _unfinished(self) -> list[Task]:
+        return [row for row in self.conductor.tasks.values() if row.status in fence.UNFINISHED_TASK]
+
+    # how it happens
+
+    def move(self, move: Move) -> None:
+        who, what = move
+        mover = who.partition("/")[0]
+        verb = self.hub.verb_of(who) if who in self.hub.actors or who in self.hub.requests else ""
+        try:
+            if who == CONDUCTOR:
+                self._conduct(what)
+            elif move == BY_HAND:
+                self._commit_by_hand()
+            else:
+                self.hub.move(who, How(what))
+                if verb == "head" and not self.hub.has_update_of(mover):
+                    self.oracle.read_head(mover)
+            self.oracle.step(mover)
+        finally:
+            self.told.append(Told(who, verb, what, self.oracle.head))
+        worker = self.workers.get(mover)
+        if worker is not None and worker.has_ended:
+            self.oracle.ended(worker)
+
+    def _commit_by_hand(self) -> None:
+        self.by_hand_left -= 1
+        self.whims_left -= 1
+        made = self.lake.publish(REPOSITORY, MAIN, {f"in/hand-{self.by_hand_left}": b"made"})
+        self.oracle.by_hand[made.id] = set()
+
+    def _conduct(self, what: str) -> None:
+        if what == ABANDON[1]:
+            self._abandon()
+        elif what.startswith(HAND_OUT):
+            step, _, body = what.removeprefix(HAND_OUT).partition(" ")
+            self._hand_out(step, body)
+        elif what.startswith(START):
+            self._start(len(self._workflows), self._commit_named(what))
+        elif what == "collect":
+            self._collections += 1
+            self.hub.start(Actor(f"gc{self._collections}", self.hub, self._collect))
+        else:
+            self.whims_left -= 1
+            whim, _, about = what.rpartition(" ")
+            if "." in about:
+                self._change_task(whim, self._row(about))
+            else:
+                self._change_workflow(whim, self._workflows[int(about) - 1])
+            self.oracle.taken_back(self._is_completed)
+
+    def _change_task(self, whim: str, row: Task) -> None:
+        match whim:
+            case "rerun":
+                self.conductor.rerun(row.workflow_id, row.task_id)
+            case "give up":
+                self.conductor.expire(row.task_id)
+            case "hand back":
+                self.conductor.hand_back(self.conductor._polled(row).attempt)
+            case "skip":
+                self.conductor.tasks[row.task_id] = replace(row, status="COMPLETED_WITH_ERRORS")
+                with self.conductor._changed:
+                    self.conductor._schedule(row.workflow_id, row.step + 1)
+            case _:
+                raise AssertionError(whim)
+
+    def _change_workflow(self, whim: str, workflow: WorkflowId) -> None:
+        changes = {
+            "restart": self.conductor.restart,
+            "pause": self.conductor.pause,
+            "resume": self.conductor.resume,
+            "terminate": self.conductor.terminate,
+        }
+        changes[whim](workflow)
+
+    def _row(self, step: str) -> Task:
+        """The latest attempt of a step."""
+        return [row for row in self.conductor.tasks.values() if _step(row) == step][-1]
+
+    def _is_completed(self, task_id: TaskId) -> bool:
+        row = self.conductor.tasks.get(task_id)
+        return row is not None and row.status == "COMPLETED"
+
+    def _abandon(self) -> None:
+        """A publication of an attempt of another workflow, which was terminated before it could report."""
+        kind = TaskType("abandoned")
+        workflow = self.conductor.start([Step(kind, "s1")])
+        polled = self.conductor.poll(kind, WorkerId("w-0"), wait_seconds=0)
+        assert polled is not None
+        self.conductor.terminate(workflow)
+        metadata = commit_labels.write(polled.attempt, staging_names.execution_id(0.0, bytes(8)), self.root, 0)
+        self.lake.put(REPOSITORY, MAIN, ObjectPath("in/left"), b"behind")
+        self.lake._commit_staged(REPOSITORY, MAIN, "left behind", metadata)
+
+    def _commit_named(self, what: str) -> CommitId:
+        if what.endswith(FROM_FIRST):
+            return self.root
+        below = self.oracle.commit(self.oracle.head).first_parent
+        return self.oracle.head if what.endswith(FROM_HEAD) or below is None else below
+
+    def _start(self, number: int, ref: CommitId) -> None:
+        shape = self.setting.workflows[number]
+        first = attempt_parts.workspace_input(WorkspaceRef(REPOSITORY, MAIN, ref))
+
+        def given(step: int) -> Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]]:
+            earlier = [_reference(before) for before in reversed(range(step))] if shape.is_chained and step >= shape.lanes else []
+            return lambda outputs: next(({**outputs[name], "params": {}} for name in earlier if outputs.get(name)), first)
+
+        steps = [Step(_task_type(number, step), _reference(step), given(step)) for step in range(shape.steps)]
+        self._workflows[number] = self.conductor.start(steps, lanes=shape.lanes)
+
+    # workers
+
+    def _hand_out(self, step: str, body: str) -> None:
+        row = self._row(step)
+        polled = self.conductor.poll(row.task_type, WorkerId(f"w-{next(self._nonces)}"), wait_seconds=0)
+        assert polled is not None
+        number = len(self.workers) + 1
+        execution = staging_names.execution_id(0.0, number.to_bytes(8))
+        worker = Worker(f"w{number}", polled, body, _place(row), execution)
+        self.workers[worker.name] = self._by_execution[worker.execution] = worker
+        actor = Actor(worker.name, self.hub, lambda actor: self._work(worker, actor))
+        worker.faults = actor.faults
+        self.hub.start(actor)
+
+    def _work(self, worker: Worker, actor: Actor) -> None:
+        net = self.rules.lake(actor, self.lake)
+        if not self.rules.checks_early:
+            net.branch = lambda repository, branch: worker.source.ref
+        lake = cast("Lake", net)
+        conductor = self.rules.conductor(actor, self.conductor, lambda outcome: self._take(worker, outcome))
+        workspace = ports.BranchWorkspace if worker.body.endswith(ON_BRANCH) else ports.NetWorkspace
+        execution = transaction.Execution(
+            worker.attempt,
+            worker.execution,
+            attempt_parts.DictTask(worker.run),
+            lake,
+            self.rules.fence(worker, conductor),
+            lambda ref: workspace(net, lake, ref, PREFIX),
+            clock=lambda: 0.0,
+            unlabelled=self.setting.unlabelled,
+        )
+        worker.outcome = transaction.run(execution, worker.polled.input)
+        ticks = itertools.count()
+        delivery = reporting.deliver(
+            cast("Conductor", conductor),
+            worker.attempt,
+            worker.outcome,
+            deadline=_DELIVERY_TICKS,
+            request_timeout=1,
+            clock=lambda: float(next(ticks)),
+            sleep=lambda _seconds: None,
+        )
+        if isinstance(delivery, reporting.Superseded) and delivery.accepted is not None and self.rules.restores:
+            self._restore(worker, delivery.accepted, lake, cast("Conductor", conductor))
+        worker.has_ended = True
+
+    def _restore(self, worker: Worker, accepted: CommitId, lake: Lake, conductor: Conductor) -> None:
+        """What the supervisor does after a report that was not taken."""
+        running: Any = SimpleNamespace(
+            attempt=worker.attempt,
+            execution_id=worker.execution,
+            workspace=worker.source,
+            facts=SimpleNamespace(publish_seconds=1.0),
+        )
+        try:
+            restore_accepted.restore(running, accepted, lake, conductor)
+        except PeragoError:  # it is logged
+            worker.is_restored = False
+
+    def _take(self, worker: Worker, outcome: Outcome) -> None:
+        """Conductor takes a result from the execution that it waits for; late ones only where the setting says so."""
+        row = self.conductor.tasks.get(worker.attempt.task_id)
+        if row is None or row.status not in fence.UNFINISHED_TASK:
+            return
+        if self.conductor.workflow_status(row.workflow_id) not in fence.ACTIVE_WORKFLOW:
+            return
+        is_late = not reporting.is_current(worker.attempt, self.conductor.task(row.task_id))
+        if is_late and not self.setting.takes_late_reports:
+            return
+        if outcome.status is TaskStatus.COMPLETED:
+            shown: Any = (outcome.output or {})["workspace"]
+            self.oracle.accepted(worker, CommitId(shown["ref"]), is_late=is_late)
+        self.conductor.report(worker.attempt, outcome, timeout=1)
+
+    # collection
+
+    def _collect(self, actor: Actor) -> None:
+        lake = cast("Lake", ports.NetLake(actor, self.lake))
+        conductor = cast("Conductor", ports.NetConductor(actor, self.conductor, lambda _outcome: None))
+        with contextlib.suppress(PeragoError):  # the command ends with it
+            found = staging_gc.find(lake, conductor, REPOSITORY, now=0.0, older_than=1e9)
+            list(staging_gc.delete(lake, REPOSITORY, found))
+
+    def finish(self) -> None:
+        """Everybody dies, every request comes to its end, and what Conductor no longer waits for is collected."""
+        if not self.hub.actors and not self.hub.requests:
+            if not any(worker.faults for worker in self.workers.values()):
+                self.oracle.settled(is_calm=self.setting.is_calm and not self.starts() and not self.hand_outs())
+            elif self.setting.is_one_step and all(worker.is_sound for worker in self.workers.values()):
+                self.oracle.restored()
+        self.hub.crash_all()
+        self.hub.drain()
+        self.oracle.step("a request")
+        self.collect()
+        self.oracle.collected(lambda name: not self._is_awaited(name))
+        for workflow in self._workflows.values():
+            self.conductor.terminate(workflow)
+        self.collect()
+        self.oracle.collected(lambda _name: True)
+
+    def collect(self) -> None:
+        found = staging_gc.find(self.lake, self.conductor, REPOSITORY, now=0.0, older_than=1e9)
+        list(staging_gc.delete(self.lake, REPOSITORY, found))
+
+    def _is_awaited(self, name: staging_names.StagingName) -> bool:
+        return any(row.task_id == name.task_id for row in self._unfinished())
+
+
+def _reference(step: int) -> str:
+    return f"s{step + 1}"
+
+
+def _task_type(number: int, step: int) -> TaskType:
+    """One of its own for each step, so that any of the tasks that wait can be polled next."""
+    return TaskType(f"{number + 1}.{step + 1}")
+
+
+def _step(row: Task) -> str:
+    return row.task_type
+
+
+def _place(row: Task) -> tuple[int, int]:
+    """Workflow and step, counted from 0."""
+    number, _, step = row.task_type.partition(".")
+    return int(number) - 1, int(step) - 1

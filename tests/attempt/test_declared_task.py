@@ -1,0 +1,129 @@
+"""An author's task through the spine on a local workspace: contract, checks, body, result and publication together."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from tests.support.attempts import Bed
+
+from perago import PublishBudget, TaskControls, TimeoutPolicy, WorkspaceSpec, forbid_glob, require_glob, task
+from perago.attempt import declared_task, transaction
+from perago.declare.task import TaskDeclaration, declaration_of
+from perago.errors import TaskStatus
+from perago.in_memory.scenario import ref_of
+from perago.model import Outcome, WorkspaceRef
+from perago.protocol.budget import DEFAULT, Budget
+from perago.workspace import local_workspace, options
+
+BUDGET = PublishBudget(
+    observed_merge_p99_seconds=2,
+    safety_margin_seconds=1,
+    lakefs_merge_timeout_seconds=4,
+    conductor_completion_timeout_seconds=5,
+    worker_shutdown_grace_seconds=6,
+    heartbeat_interval_seconds=7,
+)
+
+
+class Params(BaseModel):
+    text: str
+
+
+class Output(BaseModel):
+    length: int
+
+
+def declare(body: Callable[..., Any], *, controls: TaskControls | None = None, **spec: Any) -> TaskDeclaration:
+    def build(workspace: Path, params: Params) -> Output:
+        return body(workspace, params)
+
+    made = task(name="build", owner_email="a@example.com", workspace=WorkspaceSpec(prefix="/in", **spec), controls=controls)(
+        build
+    )
+    found = declaration_of(made)
+    assert found is not None
+    return found
+
+
+def attempt(bed: Bed, root: Path, declaration: TaskDeclaration, params: object) -> Outcome:
+    polled = bed.start()
+    execution = bed.execution(polled.attempt, declared_task.DeclaredTask(declaration))
+    settings = options.Options(root, cache_bytes=0)
+
+    def workspaces(ref: WorkspaceRef) -> local_workspace.LocalWorkspace:
+        return local_workspace.LocalWorkspace(bed.lake, ref, "/in", polled.attempt, execution.id, settings)
+
+    walked = transaction.Execution(polled.attempt, execution.id, execution.task, bed.lake, execution.conductor, workspaces)
+    outcome = transaction.run(walked, {**polled.input, "params": params})
+    assert bed.staging_branches() == []
+    assert [path for path in root.iterdir() if not path.name.startswith(".")] == []
+    return outcome
+
+
+def write(workspace: Path, params: Params) -> Output:
+    (workspace / "out.txt").write_text(params.text)
+    return Output(length=len(params.text))
+
+
+def test_a_task_from_input_to_output(bed: Bed, tmp_path: Path) -> None:
+    declaration = declare(write, pre=[require_glob("x")], post=[require_glob("out.*")])
+    outcome = attempt(bed, tmp_path, declaration, {"text": "four"})
+    assert outcome.output is not None, outcome.reason
+    assert outcome.output["result"] == {"length": 4}
+    assert bed.content(ref_of(outcome)) == {"in/x": b"1", "in/out.txt": b"four", "other": b"outside"}
+
+
+def test_a_deleted_file_is_deleted_under_the_prefix_only(bed: Bed, tmp_path: Path) -> None:
+    def remove(workspace: Path, _params: Params) -> dict[str, int]:
+        (workspace / "x").unlink()
+        return {"length": 0}
+
+    outcome = attempt(bed, tmp_path, declare(remove), {"text": ""})
+    assert bed.content(ref_of(outcome)) == {"other": b"outside"}
+
+
+@pytest.mark.parametrize(
+    ("declaration", "params", "status", "reason"),
+    [
+        (declare(write), {"text": 1}, TaskStatus.FAILED_WITH_TERMINAL_ERROR, "params.text"),
+        (declare(write), {"text": "a", "more": 1}, TaskStatus.FAILED_WITH_TERMINAL_ERROR, "params.more"),
+        (
+            declare(write, pre=[require_glob("raw/**/*.parquet")]),
+            {"text": "a"},
+            TaskStatus.FAILED_WITH_TERMINAL_ERROR,
+            "pre guardrail require_glob('raw/**/*.parquet') matched 0 files; min_count=1",
+        ),
+        (declare(write, post=[forbid_glob("*.txt")]), {"text": "a"}, TaskStatus.FAILED, "post guardrail forbid_glob('*.txt')"),
+        (declare(lambda _workspace, _params: {"size": 1}), {"text": "a"}, TaskStatus.FAILED, "result.length"),
+        (
+            declare(lambda workspace, _params: (workspace / "no").read_text()),
+            {"text": "a"},
+            TaskStatus.FAILED,
+            "FileNotFoundError",
+        ),
+    ],
+)
+def test_what_goes_wrong_is_named_and_publishes_nothing(
+    bed: Bed, tmp_path: Path, declaration: TaskDeclaration, params: object, status: TaskStatus, reason: str
+) -> None:
+    outcome = attempt(bed, tmp_path, declaration, params)
+    assert outcome.status is status
+    assert reason in str(outcome.reason)
+    assert outcome.output is None
+    assert bed.head().id == bed.a
+
+
+def test_read_only_discards_what_the_body_wrote(bed: Bed, tmp_path: Path) -> None:
+    outcome = attempt(bed, tmp_path, declare(write, read_only=True), {"text": "gone"})
+    assert ref_of(outcome) == bed.a
+    assert bed.head().id == bed.a
+
+
+def test_the_budget_is_the_declared_one_or_the_default_within_the_response_timeout() -> None:
+    assert declared_task.budget(declare(write, controls=TaskControls(publish_budget=BUDGET))) == Budget(4, 5, 6, 7)
+    assert declared_task.budget(declare(write)) == DEFAULT
+    short = declared_task.budget(declare(write, controls=TaskControls(timeout=TimeoutPolicy(response_seconds=27))))
+    assert short.response_timeout_seconds == pytest.approx(27)
+    assert declared_task.budget(declare(write, read_only=True, controls=TaskControls(publish_budget=BUDGET))) == DEFAULT

@@ -1,0 +1,352 @@
+"""The walk of one attempt: its order, its fences, what each failure is called, and that cleaning up masks nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.attempts import Bed, once, raising, writing
+
+from perago import events
+from perago.attempt import port, transaction
+from perago.errors import (
+    ConductorUnavailable,
+    LakeUnavailable,
+    PostGuardrailViolation,
+    PreGuardrailViolation,
+    TaskFailed,
+    TaskStatus,
+    TaskTerminalError,
+    WorkspaceError,
+)
+from perago.in_memory import attempt_parts
+from perago.in_memory.attempt_parts import DictTask, DictWorkspace
+from perago.in_memory.scenario import ref_of
+from perago.model import BranchName, Listing, WorkspaceRef
+from perago.protocol import staging_names
+from perago.workspace import local_workspace, options
+
+FAILED, TERMINAL = TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR
+
+
+def fails(error: BaseException) -> Any:
+    def act(_given: object) -> None:
+        raise error
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("task", "status", "reason"),
+    [
+        (DictTask(pre=fails(PreGuardrailViolation("pre guardrail"))), TERMINAL, "pre guardrail"),
+        (DictTask(fails(TaskTerminalError("never"))), TERMINAL, "never"),
+        (DictTask(fails(TaskFailed("later"))), FAILED, "later"),
+        (DictTask(fails(OSError("disk"))), FAILED, "OSError: disk"),
+        (DictTask(fails(SystemExit(3))), FAILED, "the body ended with SystemExit: 3"),
+        (DictTask(fails(KeyboardInterrupt())), FAILED, "the body ended with KeyboardInterrupt without a message"),
+        (DictTask(post=fails(PostGuardrailViolation("post guardrail"))), FAILED, "post guardrail"),
+    ],
+)
+def test_failures_before_publication(memory: Bed, task: DictTask, status: TaskStatus, reason: str) -> None:
+    outcome = memory.run(memory.start(), task)
+    assert outcome.status is status
+    assert str(outcome.reason).startswith(reason)
+    assert outcome.output is None
+    assert memory.head().id == memory.a
+    assert memory.calls["create_branch"] == 0
+
+
+def test_an_input_that_does_not_satisfy_the_contract_reads_nothing(memory: Bed) -> None:
+    memory.calls.clear()
+    outcome = transaction.run(memory.execution(memory.start().attempt, DictTask()), {"params": {}})
+    assert outcome.status is TERMINAL
+    assert not memory.calls
+
+
+def test_the_body_does_not_run_after_a_failed_pre_check(memory: Bed) -> None:
+    task = DictTask(pre=fails(PreGuardrailViolation("no")))
+    memory.run(memory.start(), task)
+    assert task.calls == []
+
+
+def test_checks_see_the_input_before_and_the_result_after(memory: Bed) -> None:
+    seen: list[Listing] = []
+    task = DictTask(writing(y=b"2").run, pre=seen.append, post=seen.append)
+    memory.run(memory.start(), task)
+    assert [listing.files for listing in seen] == [["x"], ["x", "y"]]
+
+
+def stale_when(bed: Bed, verb: str) -> tuple[list[str], Any]:
+    """The attempt is given up by Conductor just before the given request."""
+    tap, polled = bed.tap, bed.start()
+    tap.before[verb] = once(lambda: bed.conductor.expire(polled.attempt.task_id))
+    return tap.verbs, bed.run(polled, writing(x=b"2"), tap)
+
+
+def test_the_first_fence_stops_a_stale_attempt_before_it_stages(bed: Bed) -> None:
+    verbs, outcome = stale_when(bed, "objects")
+    assert outcome.status is FAILED
+    assert outcome.reason == "Conductor no longer wants this attempt: status is TIMED_OUT, not IN_PROGRESS"
+    assert "create_branch" not in verbs
+
+
+@pytest.mark.parametrize("verb", ["create_branch", "write", "commit_branch", "branches"])
+def test_the_second_fence_stops_a_stale_attempt_before_it_revokes_and_publishes(bed: Bed, verb: str) -> None:
+    verbs, outcome = stale_when(bed, verb)
+    assert outcome.status is FAILED
+    assert "TIMED_OUT" in str(outcome.reason)
+    assert verbs[-2:] == ["branches", "delete_branch"]
+    assert bed.head().id == bed.a
+    assert bed.staging_branches() == []
+
+
+def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory: Bed) -> None:
+    def said(prepare: Any, lease: float = 60) -> str:
+        polled = memory.start()
+        prepare(polled)
+        execution = memory.execution(polled.attempt, writing(x=b"2"))
+        fence = attempt_parts.DirectFence(memory.conductor, lease)
+        outcome = transaction.run(_with(execution, conductor=fence), polled.input)
+        assert outcome.status is FAILED
+        return str(outcome.reason)
+
+    assert "no longer wants this attempt" in said(lambda polled: memory.conductor.terminate(polled.attempt.workflow_id))
+    assert "the lease ran out" in said(lambda _polled: None, lease=-1)
+    assert "no longer knows this task" in said(lambda polled: memory.conductor.tasks.pop(polled.attempt.task_id))
+    assert memory.head().id == memory.a
+
+
+def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: Bed) -> None:
+    class Unreachable(attempt_parts.DirectFence):
+        def snapshot(self, attempt: Any) -> Any:
+            raise ConductorUnavailable("Conductor cannot be reached")
+
+    polled = memory.start()
+    execution = _with(memory.execution(polled.attempt, writing(x=b"2")), conductor=Unreachable(memory.conductor))
+    outcome = transaction.run(execution, polled.input)
+    assert (outcome.status, outcome.reason) == (FAILED, "Conductor cannot be reached")
+    assert memory.head().id == memory.a
+
+
+def test_cleanup_that_fails_changes_no_result_and_is_told(memory: Bed) -> None:
+    class Stuck(DictWorkspace):
+        def close(self) -> None:
+            raise OSError("device busy")
+
+    tap: Any = memory.tap
+    tap.before["delete_branch"] = raising(LakeUnavailable("gone"))
+    outcome = memory.run(memory.start(), writing(x=b"2"), tap, lambda ref: Stuck(tap, ref, "in/"))
+    assert outcome.status is TaskStatus.COMPLETED
+    assert ref_of(outcome) == memory.head().id
+    assert memory.failures() == ["failed to clean staging workspace", "failed to clean local workspace"]
+
+
+def test_cleanup_that_fails_does_not_hide_why_the_attempt_failed(memory: Bed) -> None:
+    tap = memory.tap
+    tap.before["delete_branch"] = raising(LakeUnavailable("gone"))
+    tap.after["commit_branch"] = raising(LakeUnavailable("commit: lakeFS cannot be reached"))
+    outcome = memory.run(memory.start(), writing(x=b"2"), tap)
+    assert outcome.reason == "commit: lakeFS cannot be reached"
+    assert "failed to clean staging workspace" in memory.failures()
+
+
+def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: Bed) -> None:
+    made: list[DictWorkspace] = []
+
+    class Unopened(DictWorkspace):
+        def open(self) -> None:
+            made.append(self)
+            raise LakeUnavailable("download")
+
+    memory.run(memory.start(), DictTask(), None, lambda ref: Unopened(memory.lake, ref))
+    assert made[0].is_closed
+
+
+def test_a_revocation_that_fails_stops_the_publication(bed: Bed) -> None:
+    polled = bed.start()
+    other = bed.execution(polled.attempt, DictTask())
+    rival = staging_names.staging_branch(other.attempt, other.id, BranchName("main"))
+    bed.lake.create_branch(bed.repository, rival, bed.a)
+    tap = bed.tap
+    tap.before["delete_branch"] = once(raising(LakeUnavailable("delete: lakeFS cannot be reached")))
+    outcome = bed.run(polled, writing(x=b"2"), tap)
+    assert outcome.reason == "delete: lakeFS cannot be reached"
+    assert bed.head().id == bed.a
+    bed.lake.delete_branch(bed.repository, rival)
+
+
+class BrokenWorkspace(DictWorkspace):
+    def blame(self, error: Exception) -> Exception:
+        return error if isinstance(error, ValueError) else WorkspaceError("the engine died")
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (OSError("connection refused"), "the engine died"),
+        (ValueError("mine"), "ValueError: mine"),
+        (TaskFailed("the body knows"), "the body knows"),
+    ],
+)
+def test_what_a_body_raises_is_explained_by_a_workspace_that_knows_better(bed: Bed, raised: Exception, reason: str) -> None:
+    tap: Any = bed.tap
+    outcome = bed.run(bed.start(), DictTask(fails(raised)), tap, lambda ref: BrokenWorkspace(tap, ref, "in/"))
+    assert outcome.status is FAILED
+    assert str(outcome.reason).startswith(reason)
+    assert any(str(raised) in line for line in outcome.log)
+
+
+class BranchWorkspace(DictWorkspace):
+    """As Spark works: the body writes to the staging branch itself, and nothing is downloaded or uploaded."""
+
+    needs_branch_before_body = True
+    branch: BranchName | None = None
+
+    def attach(self, branch: BranchName) -> None:
+        self.branch = branch
+
+    def argument(self) -> Any:
+        return self
+
+    def write(self, path: str, data: bytes) -> None:
+        assert self.branch is not None, "a read-only task has no branch"
+        attempt_parts.upload(self._lake, self._source.repository, self.branch, self._prefix + path, data)
+
+    def changed(self) -> Any:
+        assert self.branch is not None
+        changes = list(self._lake.uncommitted(self._source.repository, self.branch))
+        return attempt_parts.DictChange({change.path: b"" for change in changes}, ())
+
+    def fill(self, branch: BranchName) -> None:
+        assert branch == self.branch
+
+
+def spark_like(bed: Bed, run: Any, tap: Any, *, read_only: bool = False) -> Any:
+    return bed.run(bed.start(), DictTask(run, read_only), tap, lambda ref: BranchWorkspace(tap, ref, "in/"))
+
+
+def test_a_body_that_writes_to_the_staging_branch_is_walked_alike(bed: Bed) -> None:
+    tap = bed.tap
+    outcome = spark_like(bed, lambda workspace: workspace.write("y", b"2"), tap)
+    assert ref_of(outcome) == bed.head().id
+    assert bed.content(bed.head().id) == {"in/x": b"1", "in/y": b"2", "other": b"outside"}
+    assert tap.verbs.index("create_branch") < tap.verbs.index("write")
+    assert bed.staging_branches() == []
+
+
+def test_such_a_body_that_writes_nothing_is_a_no_op(bed: Bed) -> None:
+    tap = bed.tap
+    assert ref_of(spark_like(bed, lambda _workspace: None, tap)) == bed.a
+    bed.publish({"in/x": b"abandoned"})
+    tap = bed.tap
+    assert ref_of(spark_like(bed, lambda _workspace: None, tap)) == bed.a
+    assert bed.head().id == bed.a
+    assert tap.verbs.count("create_branch") == 1
+    assert "commit_branch" not in tap.verbs
+    assert bed.staging_branches() == []
+
+
+def test_such_a_body_gets_no_branch_where_it_may_only_read(bed: Bed) -> None:
+    tap = bed.tap
+    assert ref_of(spark_like(bed, lambda _workspace: None, tap, read_only=True)) == bed.a
+    assert "create_branch" not in tap.verbs
+
+
+def test_such_a_body_that_was_revoked_is_stale(bed: Bed) -> None:
+    def revoked(_workspace: object) -> None:
+        for name in bed.staging_branches():
+            bed.lake.delete_branch(bed.repository, name)
+
+    class Unaware(BranchWorkspace):
+        def changed(self) -> Any:
+            return attempt_parts.DictChange({"x": b""}, ())
+
+    outcome = bed.run(bed.start(), DictTask(revoked), None, lambda ref: Unaware(bed.lake, ref, "in/"))
+    assert "another attempt took this one's right to publish" in str(outcome.reason)
+
+
+class Unasked:
+    """A Conductor that an attempt must not need."""
+
+    def __getattr__(self, verb: str) -> Any:
+        raise AssertionError(verb)
+
+
+class Free(DictTask):
+    def accept(self, task_input: Any) -> port.Call:
+        return port.Call(None, task_input["params"])
+
+
+def test_a_task_without_a_workspace_touches_no_lake_and_asks_nothing(memory: Bed) -> None:
+    execution = memory.execution(memory.start().attempt, Free(lambda _none: {"n": 1}))
+    memory.calls.clear()
+    outcome = transaction.run(_with(execution, conductor=Unasked()), {"params": {}})
+    assert outcome.output == {"result": {"n": 1}}
+    assert not memory.calls
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_read_only_task_asks_conductor_nothing_wherever_the_branch_is(bed: Bed, moved: bool) -> None:
+    if moved:
+        bed.publish({"in/x": b"moved"})
+    polled = bed.start()
+    execution = bed.execution(polled.attempt, DictTask(writing(x=b"discarded").run, read_only=True))
+    outcome = transaction.run(_with(execution, conductor=Unasked()), polled.input)
+    assert ref_of(outcome) == bed.a, outcome.reason
+    assert bed.staging_branches() == []
+
+
+@pytest.mark.parametrize("kind", ["change", "no-op", "read-only"])
+def test_a_pause_stops_no_attempt(memory: Bed, kind: str) -> None:
+    polled = memory.start()
+    memory.conductor.pause(polled.attempt.workflow_id)
+    task = {"change": writing(x=b"2"), "no-op": DictTask(), "read-only": DictTask(read_only=True)}[kind]
+    outcome = memory.run(polled, task)
+    assert outcome.status is TaskStatus.COMPLETED, outcome.reason
+    assert memory.report(polled, outcome)
+
+
+def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: Bed) -> None:
+    memory.run(memory.start(), writing(x=b"2"))
+    done = [(event.phase.value, event.action) for event in memory.heard if isinstance(event, events.Done)]
+    assert done == [
+        ("prepare", "read the target branch"),
+        ("pre-check", "pre checks"),
+        ("body", "body"),
+        ("post-check", "post checks"),
+        ("fence", "attempt fence"),
+        ("stage", "create staging branch"),
+        ("stage", "commit"),
+        ("revoke", "list staging branches"),
+        ("fence", "attempt fence"),
+        ("publish", "merge"),
+        ("verify", "read the merge commit"),
+        ("clean-up", "delete staging branch"),
+        ("clean-up", "close workspace"),
+    ]
+    assert "perago-staging-" not in str(memory.heard)
+
+
+def test_a_symlink_on_the_local_disk_is_refused_in_the_specified_words(real_bed: Bed, tmp_path: Path) -> None:
+    polled = real_bed.start()
+    execution = real_bed.execution(polled.attempt, DictTask(_link))
+
+    def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
+        settings = options.Options(tmp_path, cache_bytes=0)
+        return local_workspace.LocalWorkspace(real_bed.lake, ref, "/in", polled.attempt, execution.id, settings)
+
+    outcome = transaction.run(_with(execution, workspaces=workspaces), polled.input)
+    assert outcome.status is FAILED
+    assert outcome.reason == "workspace publication does not support symlinks: sub/link"
+    assert real_bed.staging_branches() == []
+    assert real_bed.head().id == real_bed.a
+
+
+def _link(workspace: Any) -> None:
+    (workspace / "sub").mkdir()
+    (workspace / "sub" / "link").symlink_to("/etc/passwd")
+
+
+def _with(execution: transaction.Execution, **changes: Any) -> transaction.Execution:
+    return replace(execution, **changes)

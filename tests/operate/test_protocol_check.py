@@ -1,0 +1,171 @@
+"""`perago doctor --publication` on a real lakeFS: every check holds, each can fail, and nothing is left, whatever ends it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from lakefs_sdk.api.tags_api import TagsApi
+from lakefs_sdk.api_client import ApiClient
+from lakefs_sdk.configuration import Configuration
+from tests.support.operator import World
+
+from perago.in_memory import scenario
+from perago.lake.client import LakeFS
+from perago.operate import protocol_check
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "publication_smoke.py"
+
+
+def tags(world: World) -> list[str]:
+    stack = world.stack
+    configuration = Configuration(f"{stack.lakefs_url}/api/v1", username=stack.access_key_id, password=stack.secret_access_key)
+    client = ApiClient(configuration)
+    try:
+        return [tag.id for tag in TagsApi(client).list_tags(world.repository).results]
+    finally:
+        client.rest_client.pool_manager.clear()
+
+
+def branches_and_tags(world: World) -> list[str]:
+    return [str(branch.name) for branch in world.server.lake.branches(world.repository, "")] + tags(world)
+
+
+def test_every_check_holds_and_nothing_is_left(world: World) -> None:
+    before = world.head()
+    said = world.perago("doctor", "--publication", world.repository)
+    assert said.code == 0, said.out + said.err
+    lines = said.out.splitlines()
+    assert len(lines) == len(protocol_check.CHECKS) == 14
+    assert all(line.endswith(": ok") for line in lines)
+    assert branches_and_tags(world) == ["main"]
+    assert world.head() == before
+
+
+def test_the_script_is_the_same(world: World) -> None:
+    world.by_hand("x")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), world.repository, "--base", "main", "--json"],
+        env={**os.environ, **world.stack.environment()},
+        cwd=world.folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count('"holds": true') == len(protocol_check.CHECKS)
+
+
+def no_interruption(_lake: LakeFS, *_arguments: object) -> None:
+    pass
+
+
+def merge_by_commit(lake: LakeFS, repository: Any, source: Any, target: Any, **named: Any) -> Any:
+    """As if names were resolved when the branch is made."""
+    return merge(lake, repository, resolved.get(source, source), target, **named)
+
+
+def remember(lake: LakeFS, repository: Any, branch: Any, *arguments: Any) -> Any:
+    made = commit_branch(lake, repository, branch, *arguments)
+    resolved[branch] = made.id
+    return made
+
+
+def without_labels(lake: LakeFS, repository: Any, source: Any, target: Any, **named: Any) -> Any:
+    named["metadata"] = {}
+    return merge(lake, repository, source, target, **named)
+
+
+def list_nothing(lake: LakeFS, repository: Any, prefix: str, **named: Any) -> Any:
+    return [] if prefix.startswith("perago-staging-") else branches(lake, repository, prefix, **named)
+
+
+resolved: dict[Any, Any] = {}
+merge, commit_branch, branches = LakeFS.merge, LakeFS.commit_branch, LakeFS.branches
+
+
+@pytest.mark.parametrize(
+    ("changes", "check"),
+    [
+        ({"interrupt_updates": no_interruption}, protocol_check.interruption),
+        ({"merge": merge_by_commit, "commit_branch": remember}, protocol_check.by_name),
+        ({"merge": merge_by_commit, "commit_branch": remember}, protocol_check.revocation),
+        ({"merge": without_labels}, protocol_check.labels_survive),
+        ({"branches": list_nothing}, protocol_check.live_rivals),
+        ({"branches": list_nothing}, protocol_check.revocation),
+    ],
+)
+def test_a_lakefs_that_does_not_do_what_it_should(
+    world: World, changes: dict[str, Any], check: Callable[[scenario.Scene], None]
+) -> None:
+    with mock.patch.multiple(LakeFS, **changes), mock.patch.object(protocol_check, "CHECKS", (check,)):
+        said = world.perago("doctor", "--publication", world.repository)
+    assert said.code == 1, said.out
+    assert ": FAILED: " in said.out
+    assert world.perago("gc", world.repository, "--delete", "--older-than", "0s").code == 0
+    assert branches_and_tags(world) == ["main"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_after_an_interruption(world: World, number: signal.Signals) -> None:
+    """In the midst of the check that takes longest, which has a merge under way."""
+    program = (
+        "from perago.operate import publication; publication.CHECKS = (publication.merge, publication.interruption); "
+        "from perago.cli.main import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", program, "doctor", "--publication", world.repository],
+        env={**os.environ, **world.stack.environment()},
+        cwd=world.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().endswith(": ok\n")
+    while not tags(world):
+        assert process.poll() is None
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert branches_and_tags(world) == ["main"]
+
+
+def test_what_cannot_be_checked_is_no_failure(world: World) -> None:
+    """A server that runs no hooks."""
+    with (
+        mock.patch.object(protocol_check, "CHECKS", (protocol_check.interruption,)),
+        mock.patch.object(protocol_check, "_waiting_hook", return_value=_no_hook),
+    ):
+        said = world.perago("doctor", "--publication", world.repository)
+    assert said.code == 0, said.out
+    assert "not checked: lakeFS does not run Lua hooks" in said.out
+    assert branches_and_tags(world) == ["main"]
+
+
+_no_hook = "name: none\non:\n  post-merge:\nhooks:\n  - id: none\n    type: lua\n    properties:\n      script: print(1)\n"
+
+
+def test_bad_input(world: World) -> None:
+    for arguments, code in (
+        ([world.target], 2),
+        ([world.repository, "--base", "a b"], 2),
+        ([world.repository, "--base", "no"], 1),
+    ):
+        said = world.perago("doctor", "--publication", *arguments)
+        assert said.code == code
+        assert said.err.startswith("error: ")
+        assert len(said.err.splitlines()) == 1
+    assert world.perago("doctor", "--publication", "no-such-repository").code == 1
+    world.environment["LAKECTL_SERVER_ENDPOINT_URL"] = ""
+    world.environment["LAKECTL_CREDENTIALS_ACCESS_KEY_ID"] = ""
+    world.environment["LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"] = ""
+    said = world.perago("doctor", "--publication", world.repository)
+    assert said.err == "error: LakeFS config is required for perago doctor [PG-100]\n"

@@ -1,0 +1,195 @@
+"""A repository and workflows on the real servers, in the states that operators meet, and the commands as a person calls them."""
+
+import contextlib
+import io
+import json
+import secrets
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tests.support.attempts import Server
+from tests.support.conductor_sites import Real, take
+
+from perago.attempt import transaction
+from perago.cli import main
+from perago.conductor.port import Polled
+from perago.dev.stack import Endpoints
+from perago.in_memory import attempt_parts
+from perago.in_memory.scenario import ref_of, writes
+from perago.model import BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkflowId, WorkspaceRef
+from perago.protocol import staging_names
+
+MAIN = BranchName("main")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A commit on the branch, and the attempt that put it there."""
+
+    commit: CommitId
+    polled: Polled
+    outcome: Outcome
+
+
+@dataclass
+class World:
+    """One repository; `perago` runs a command in this process with the settings of the stack."""
+
+    stack: Endpoints
+    folder: Path
+    repository: Repository
+    server: Server
+    real: Real
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    task_type: TaskType = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.task_type = self.real.task_type(retryCount=0)
+
+    @property
+    def target(self) -> str:
+        return f"{self.repository}/{MAIN}"
+
+    # commands
+
+    def perago(self, *arguments: str) -> Said:
+        out, err = io.StringIO(), io.StringIO()
+        environment = {**self.stack.environment(), **self.environment}
+        with (
+            mock.patch.dict("os.environ", environment),
+            mock.patch("sys.argv", ["perago", *arguments]),
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                main.main()
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+            else:
+                code = 0
+        return Said(code, out.getvalue(), err.getvalue())
+
+    def doctor(self, target: str | None = None) -> dict[str, list[dict[str, Any]]]:
+        """Findings that are not plainly well, by the name of the check."""
+        said = self.perago("doctor", target or self.target, "--json")
+        assert said.err == ""
+        found = [one for one in said.json["findings"] if one["level"] != "ok"]
+        assert said.code == (1 if any(one["level"] == "action" for one in found) else 0)
+        assert said.json["needs_action"] == bool(said.code)
+        return {check: [one for one in found if one["check"] == check] for check in {one["check"] for one in found}}
+
+    def actions(self, target: str | None = None) -> dict[str, list[dict[str, Any]]]:
+        found = self.doctor(target)
+        needed = {check: [one for one in ones if one["level"] == "action"] for check, ones in found.items()}
+        return {check: ones for check, ones in needed.items() if ones}
+
+    # the branch
+
+    def write(self, path: str, data: bytes = b"x", branch: BranchName = MAIN) -> None:
+        attempt_parts.upload(self.server.lake, self.repository, branch, path, data)
+
+    def by_hand(self, path: str, data: bytes = b"x", branch: BranchName = MAIN) -> CommitId:
+        self.write(path, data, branch)
+        return self.server.lake.commit_branch(self.repository, branch, "by hand", {}).id
+
+    def head(self) -> Commit:
+        return self.server.lake.head(self.repository, MAIN)
+
+    def staging_branches(self) -> list[str]:
+        return [branch.name for branch in self.server.lake.branches(self.repository, "perago-")]
+
+    # workflows
+
+    def start(self, ref: CommitId, steps: int = 1) -> Polled:
+        """Later steps take what the one before them left."""
+        first = attempt_parts.workspace_input(WorkspaceRef(self.repository, MAIN, ref))
+        inputs: list[Mapping[str, Any]] = [first]
+        inputs += [{"workspace": f"${{s{number}.output.workspace}}", "params": {}} for number in range(steps - 1)]
+        tasks = [
+            {"name": self.task_type, "taskReferenceName": f"s{number}", "type": "SIMPLE", "inputParameters": given}
+            for number, given in enumerate(inputs)
+        ]
+        self.real.start_workflow(tasks)
+        return self.poll()
+
+    def poll(self) -> Polled:
+        return take(self.real.conductor, self.task_type)
+
+    def run(self, polled: Polled) -> Published:
+        execution = transaction.Execution(
+            polled.attempt,
+            staging_names.execution_id(time.time(), secrets.token_bytes(8)),
+            writes(f"data-{secrets.token_hex(4)}"),
+            self.server.lake,
+            attempt_parts.DirectFence(self.real.conductor),
+            lambda ref: attempt_parts.DictWorkspace(self.server.lake, ref, "in/"),
+        )
+        outcome = transaction.run(execution, polled.input)
+        return Published(ref_of(outcome), polled, outcome)
+
+    def report(self, published: Published) -> None:
+        self.real.conductor.report(published.polled.attempt, published.outcome, timeout=20)
+
+    def accepted(self, ref: CommitId) -> Published:
+        """A publication that Conductor accepted."""
+        published = self.run(self.start(ref))
+        self.report(published)
+        return published
+
+    def abandoned(self, ref: CommitId) -> Published:
+        """A publication whose workflow was ended before it was reported."""
+        published = self.run(self.start(ref))
+        self.terminate(published.polled.attempt.workflow_id)
+        return published
+
+    def displaced(self, ref: CommitId) -> tuple[Published, Published]:
+        """After a rerun Conductor took the report of the first execution, and the branch shows the second one's commit."""
+        first = self.run(self.start(ref))
+        attempt = first.polled.attempt
+        self.terminate(attempt.workflow_id)
+        self.real.rerun(attempt.workflow_id, attempt.task_id)
+        second = self.run(self.poll())
+        self.report(first)
+        return first, second
+
+    def terminate(self, workflow_id: WorkflowId) -> None:
+        self.real.terminate(workflow_id)
+
+    def staged(self, polled: Polled, *, first_edition: bool = False) -> BranchName:
+        """The staging branch of an attempt."""
+        name = staging_names.staging_branch(
+            polled.attempt, staging_names.execution_id(time.time() - 100, secrets.token_bytes(8)), MAIN
+        )
+        if first_edition:
+            rest = name.removeprefix(staging_names.target_prefix(MAIN))
+            name = BranchName(f"{staging_names.PREFIX}{rest}_{staging_names.target_digest(MAIN)}")
+        self.server.lake.create_branch(self.repository, name, self.head().id)
+        return name
+
+
+@contextlib.contextmanager
+def world(stack: Endpoints, folder: Path, name: str) -> Generator[World]:
+    server, real = Server(stack), Real(stack.conductor_url)
+    server.request("POST", "/repositories", {"name": name, "storage_namespace": f"local://{name}"})
+    try:
+        yield World(stack, folder, Repository(name), server, real)
+    finally:
+        server.remove(name)
+        server.close()
+        real.close()

@@ -1,0 +1,59 @@
+"""Spark attempts on a real lakeFS, walked by the real spine, with a Conductor in memory."""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tests.support.attempts import Bed
+
+from perago import SparkWorkspace, events
+from perago.conductor.port import Polled
+from perago.in_memory import attempt_parts
+from perago.model import Commit, CommitId, Listing, Outcome, WorkspaceRef
+from perago.spark import session, workspace
+from perago.spark.options import Access
+
+Body = Callable[[SparkWorkspace], object]
+
+
+@dataclass
+class Desk:
+    """One repository, one warm engine, and bodies that run on them as attempts."""
+
+    bed: Bed
+    engine: session.Engine
+    access: Access
+    is_cancelled: Callable[[], bool] = lambda: False
+    heard: list[events.Event] = field(default_factory=list[events.Event])
+
+    def run(self, body: Body, polled: Polled | None = None, *, read_only: bool = False, **checks: Any) -> Outcome:
+        task = attempt_parts.DictTask(cast("Callable[[attempt_parts.Files], object]", body), read_only, **checks)
+        return self.bed.run(polled or self.bed.start(), task, workspaces=self.workspace)
+
+    def workspace(self, ref: WorkspaceRef) -> workspace.SparkBranch:
+        around = workspace.Surroundings(self.engine, self.access, self.is_cancelled, self.heard.append)
+        return workspace.SparkBranch(self.bed.lake, ref, "/in", around)
+
+    def head(self) -> Commit:
+        return self.bed.head()
+
+    def paths(self, ref: CommitId | None = None) -> list[str]:
+        return [info.path for info in self.bed.lake.objects(self.bed.repository, ref or self.head().id, "").objects]
+
+    def csv(self, path: str, rows: int = 10) -> CommitId:
+        """Rows `0,a` … as the input of the next attempt."""
+        text = io.StringIO()
+        for number in range(rows):
+            text.write(f"{number},{'ab'[number % 2]}\n")
+        self.bed.a = self.bed.publish({f"in/{path}": text.getvalue().encode()}).id
+        return self.bed.a
+
+
+def requires(fragment: str) -> Callable[[Listing], None]:
+    """A check that wants such a file."""
+
+    def check(listing: Listing) -> None:
+        assert any(fragment in path for path in listing.files), f"{fragment} is not among {listing.files}"
+
+    return check

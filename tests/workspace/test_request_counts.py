@@ -1,0 +1,233 @@
+"""How many requests each phase costs, exactly, on the fake and on a real lakeFS."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support import workspaces
+
+from perago.lake import port
+from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath, Repository
+from perago.workspace import local_workspace, options
+from perago.workspace.cache import small_object_db
+
+STAGING = BranchName("staging")
+
+
+def files(count: int) -> dict[str, bytes]:
+    return {f"p/{n % 10}/{n:05}": b"%d" % n for n in range(count)}
+
+
+def requests(bench: workspaces.Bench, action: Callable[[], object]) -> Counter[str]:
+    bench.lab.lake.capabilities()
+    before = Counter(bench.lab.calls)
+    action()
+    return Counter(bench.lab.calls) - before - Counter({"capabilities": 1})
+
+
+def staged(bench: workspaces.Bench, workspace: local_workspace.LocalWorkspace, base: CommitId) -> Counter[str]:
+    workspace.changed()
+    bench.lab.lake.create_branch(bench.lab.repository, STAGING, base)
+    return requests(bench, lambda: workspace.fill(STAGING))
+
+
+def test_a_cold_download_lists_once_and_reads_each_object_once(bench: workspaces.Bench) -> None:
+    commit = bench.lab.commit(files(30))
+    workspace = bench.workspace(commit, "p")
+    assert requests(bench, workspace.open) == {"objects": 1, "read": 30}
+    workspace.close()
+
+
+def test_an_empty_prefix_costs_one_listing(bench: workspaces.Bench) -> None:
+    workspace = bench.workspace(bench.lab.commit({"other": b"1"}), "p")
+    assert requests(bench, workspace.open) == {"objects": 1}
+    workspace.close()
+
+
+def test_a_second_attempt_on_the_same_host_asks_nothing(bench: workspaces.Bench) -> None:
+    commit = bench.lab.commit(files(30))
+    with bench.opened(commit, "p"):
+        pass
+    again = bench.workspace(commit, "p")
+    assert requests(bench, again.open) == {}
+    assert len(again.listing().files) == 30
+    assert again.changed().is_empty
+    again.close()
+
+
+def test_the_next_task_reads_only_what_no_task_on_this_host_read_or_wrote(bench: workspaces.Bench) -> None:
+    base = bench.lab.commit(files(10))
+    with bench.opened(base, "p") as workspace:
+        workspaces.write(workspace.argument(), {"1/00001": b"edited", "new": b"made here"})
+        made = bench.publish(workspace, base)
+    following = bench.workspace(made, "p")
+    assert requests(bench, following.open) == {"objects": 1}
+    assert workspaces.read(following.argument())["new"] == b"made here"
+    following.close()
+
+
+def test_with_the_cache_off_every_attempt_reads(bench: workspaces.Bench) -> None:
+    settings = options.Options(bench.settings.root, cache_bytes=0)
+    commit = bench.lab.commit(files(5))
+    for _ in range(2):
+        workspace = bench.workspace(commit, "p", settings=settings)
+        assert requests(bench, workspace.open) == {"objects": 1, "read": 5}
+        workspace.close()
+
+
+def test_looking_for_changes_asks_nothing(bench: workspaces.Bench) -> None:
+    commit = bench.lab.commit(files(5))
+    with bench.opened(commit, "p") as workspace:
+        (workspace.argument() / "1/00001").touch()
+        assert requests(bench, workspace.changed) == {}
+        assert requests(bench, workspace.listing) == {}
+
+
+def test_one_changed_file_is_one_request(bench: workspaces.Bench) -> None:
+    commit = bench.lab.commit(files(20))
+    with bench.opened(commit, "p") as workspace:
+        workspaces.write(workspace.argument(), {"1/00001": b"edited"})
+        assert staged(bench, workspace, commit) == {"write": 1}
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, 1), (1000, 1), (1001, 2)])
+def test_deletes_go_in_bulk(memory_bench: workspaces.Bench, count: int, expected: int) -> None:
+    commit = memory_bench.lab.commit({**files(count), "p/keep": b"1"})
+    with memory_bench.opened(commit, "p") as workspace:
+        for path in workspaces.read(workspace.argument()).keys() - {"keep"}:
+            (workspace.argument() / path).unlink()
+        assert staged(memory_bench, workspace, commit) == {"delete_objects": expected}
+    assert sorted(memory_bench.objects(CommitId(STAGING))) == ["p/keep"]
+
+
+def test_pages_of_a_thousand(memory_bench: workspaces.Bench) -> None:
+    commit = memory_bench.lab.commit(files(2001))
+    workspace = memory_bench.workspace(commit, "p")
+    assert requests(memory_bench, workspace.open) == {"objects": 3, "read": 2001}
+    assert len(workspaces.read(workspace.argument())) == 2001
+    workspace.close()
+
+
+def test_one_of_two_thousand_on_a_real_server(server_bench: workspaces.Bench, tmp_path: Path) -> None:
+    """The whole of staging, branch and commit included, stays under ten requests."""
+    lab = server_bench.lab
+    empty = lab.commit({"p/seed": b"seed"})
+    with server_bench.opened(empty, "p") as workspace:
+        workspaces.write(workspace.argument(), {f"{n % 50}/{n}": b"%d" % n for n in range(2000)})
+        base = server_bench.publish(workspace, empty)
+    with server_bench.opened(base, "p") as workspace:
+        assert len(workspace.listing().files) == 2001
+        workspaces.write(workspace.argument(), {"7/7": b"edited"})
+        assert requests(server_bench, lambda: server_bench.publish(workspace, base)) == {
+            "create_branch": 1,
+            "write": 1,
+            "commit_branch": 1,
+            "delete_branch": 1,
+        }
+
+
+class Relabelled:
+    """A lake whose checksums are no MD5s, as multipart uploads leave them."""
+
+    def __init__(self, lab: workspaces.MemoryLab) -> None:
+        self._memory = lab.memory
+        self.lake = lab.memory
+        self._real = lab.memory.objects
+        self._read = lab.memory.read
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(self._memory, "objects", self.objects)
+        monkeypatch.setattr(self._memory, "read", self.read)
+
+    def objects(self, *arguments: object, **options: object) -> object:
+        page = self._real(*arguments, **options)  # pyright: ignore[reportArgumentType]
+        return replace(page, objects=[replace(info, checksum=info.checksum + "-2") for info in page.objects])
+
+    def read(self, repository: object, ref: object, info: ObjectInfo, into: Path) -> str:
+        return self._read(repository, ref, replace(info, checksum=info.checksum.removesuffix("-2")), into)  # pyright: ignore[reportArgumentType]
+
+
+def test_checksums_that_are_no_md5_are_compared_by_our_own(
+    memory_lab: workspaces.MemoryLab, memory_bench: workspaces.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = memory_lab.commit(files(5))
+    Relabelled(memory_lab).install(monkeypatch)
+    with memory_bench.opened(commit, "p") as workspace:
+        (workspace.argument() / "1/00001").touch()
+        assert workspace.changed().is_empty
+        workspaces.write(workspace.argument(), {"2/00002": b"X"})
+        assert [upload.path for upload in workspace.changed().uploads] == ["2/00002"]
+    again = memory_bench.workspace(commit, "p")
+    assert requests(memory_bench, again.open) == {}
+    again.close()
+    memory_lab.memory.put(memory_lab.repository, workspaces.MAIN, ObjectPath("p/later"), b"later")
+    following = memory_bench.workspace(memory_lab.commit({}), "p")
+    assert requests(memory_bench, following.open) == {"objects": 1, "read": 1}
+    following.close()
+
+
+def large(count: int) -> dict[str, bytes]:
+    """Each is an entry of its own in the cache."""
+    return {path: data + bytes(small_object_db.LARGEST) for path, data in files(count).items()}
+
+
+def lose_and_damage_small(root: Path) -> None:
+    database = sqlite3.connect(root / "small.db")
+    (first,), (second,), *_ = database.execute("SELECT id FROM small").fetchall()
+    database.execute("DELETE FROM small WHERE id = ?", (first,))
+    database.execute("UPDATE small SET data = zeroblob(length(data)) WHERE id = ?", (second,))
+    database.commit()
+    database.close()
+
+
+def lose_and_damage_large(root: Path) -> None:
+    evicted, damaged, *_ = sorted((root / "objects").rglob("*-*"))
+    evicted.unlink()
+    damaged.write_bytes(b"?" * damaged.stat().st_size)
+
+
+@pytest.mark.parametrize(("content", "harm"), [(files, lose_and_damage_small), (large, lose_and_damage_large)])
+def test_what_was_evicted_or_damaged_is_read_again_and_nothing_else(
+    bench: workspaces.Bench, content: Callable[[int], dict[str, bytes]], harm: Callable[[Path], None]
+) -> None:
+    commit = bench.lab.commit(content(5))
+    with bench.opened(commit, "p"):
+        pass
+    harm(bench.settings.root / ".cache")
+    again = bench.workspace(commit, "p")
+    assert requests(bench, again.open) == {"read": 2}
+    assert {f"p/{path}": data for path, data in workspaces.read(again.argument()).items()} == content(5)
+    again.close()
+    healed = bench.workspace(commit, "p")
+    assert requests(bench, healed.open) == {}
+    healed.close()
+
+
+def test_signed_links_are_asked_for_and_used_where_the_storage_has_them(
+    memory_lab: workspaces.MemoryLab, memory_bench: workspaces.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = memory_lab.commit(files(3))
+    memory = memory_lab.memory
+    listed, read = memory.objects, memory.read_small
+    used: list[str | None] = []
+
+    def signed(*arguments: object, presign: bool = False) -> port.ObjectPage:
+        assert presign
+        page = listed(*arguments)  # pyright: ignore[reportArgumentType]
+        return replace(page, objects=[replace(info, presigned_url=f"https://{info.path}") for info in page.objects])
+
+    def follow(repository: Repository, ref: port.Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
+        used.extend(info.presigned_url for info in infos)
+        return read(repository, ref, infos)
+
+    monkeypatch.setattr(memory, "capabilities", lambda: port.Capabilities(presign_read=True))
+    monkeypatch.setattr(memory, "objects", signed)
+    monkeypatch.setattr(memory, "read_small", follow)
+    with memory_bench.opened(commit, "p") as workspace:
+        assert len(workspaces.read(workspace.argument())) == 3
+    assert sorted(link or "" for link in used) == [f"https://{path}" for path in sorted(files(3))]
+    kept = b"".join(path.read_bytes() for path in (memory_bench.settings.root / ".cache/listings").rglob("*") if path.is_file())
+    assert b"https" not in kept
