@@ -27,7 +27,7 @@ from perago.errors import TaskStatus
 from perago.in_memory import attempt_parts, scenario
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
-from perago.model import BranchName, Repository, WorkspaceRef
+from perago.model import BranchName, LakeAccess, Repository, WorkspaceRef
 from perago.provision.progress import quiet
 from perago.spark import engine, options, s3a, workspace
 from perago.spark.session import Engine
@@ -62,7 +62,7 @@ class Bench:
         self.lake = LakeFS(
             endpoints.lakefs_url, endpoints.access_key_id, endpoints.secret_access_key, timeouts=Timeouts(connect=10, request=300)
         )
-        self.access = options.Access(endpoints.s3_url, endpoints.access_key_id, endpoints.secret_access_key)
+        self.access = LakeAccess(endpoints.s3_url, endpoints.access_key_id, endpoints.secret_access_key)
         self.store = _lakefs.Store(endpoints)
         self.repository = Repository(f"bench-spark-{secrets.token_hex(4)}")
         self.store.create_repository(self.repository)

@@ -89,6 +89,23 @@ class WorkspaceRef:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskInput:
+    """A validated Conductor input. `workspace` is None for a workspace-free task."""
+
+    workspace: WorkspaceRef | None
+    params: object
+
+
+@dataclass(frozen=True, slots=True)
+class LakeAccess:
+    """Address of lakeFS (its API and its S3 gateway) and the credentials for both."""
+
+    url: str
+    access_key_id: str = field(repr=False)
+    secret_access_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """A lakeFS commit, as far as publication looks at it."""
 

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from perago import human_units
 from perago.errors import RuntimeConfigError
+from perago.model import LakeAccess
 from perago.protocol import decision
 from perago.spark import options as spark_options
 
@@ -34,15 +35,6 @@ class ConductorAccess:
     url: str
     auth_key: str | None = field(default=None, repr=False)
     auth_secret: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LakeAccess:
-    """Where lakeFS is and the credentials it asks for."""
-
-    url: str
-    access_key_id: str = field(repr=False)
-    secret_access_key: str = field(repr=False)
 
 
 def _web_address(value: str) -> str:

@@ -22,7 +22,7 @@ from perago.errors import (
 from perago.in_memory import attempt_parts
 from perago.in_memory.attempt_parts import DictTask, DictWorkspace
 from perago.in_memory.scenario import ref_of
-from perago.model import BranchName, Listing, WorkspaceRef
+from perago.model import BranchName, Listing, TaskInput, WorkspaceRef
 from perago.protocol import staging_names
 from perago.workspace import local_workspace, options
 
@@ -274,8 +274,8 @@ class Unasked:
 
 
 class Free(DictTask):
-    def accept(self, task_input: Any) -> port.Call:
-        return port.Call(None, task_input["params"])
+    def accept(self, task_input: Any) -> TaskInput:
+        return TaskInput(None, task_input["params"])
 
 
 def test_a_task_without_a_workspace_touches_no_lake_and_asks_nothing(memory: Bed) -> None:

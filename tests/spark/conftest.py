@@ -9,6 +9,7 @@ from tests.support.attempts import Server
 from tests.support.spark import Desk
 
 from perago.dev.stack import Endpoints
+from perago.model import LakeAccess
 from perago.process.stop_request import Cancel
 from perago.provision import maven
 from perago.provision.cache import Cache, default_root
@@ -65,12 +66,12 @@ def driver(needed: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def access(stack: Endpoints) -> options.Access:
-    return options.Access(stack.s3_url, stack.access_key_id, stack.secret_access_key)
+def access(stack: Endpoints) -> LakeAccess:
+    return LakeAccess(stack.s3_url, stack.access_key_id, stack.secret_access_key)
 
 
 @pytest.fixture
-def desk(stack: Endpoints, access: options.Access, driver: Driver, fresh_name: Callable[[], str]) -> Iterator[Desk]:
+def desk(stack: Endpoints, access: LakeAccess, driver: Driver, fresh_name: Callable[[], str]) -> Iterator[Desk]:
     server, name = Server(stack), fresh_name()
     bed = server.bed(name)
     yield Desk(bed, driver, access)

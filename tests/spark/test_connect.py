@@ -18,6 +18,7 @@ from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
 from perago.errors import RuntimeConfigError, TaskStatus
 from perago.in_memory import scenario
+from perago.model import LakeAccess
 from perago.process.child_process import Child
 from perago.spark import connect, options, quiesce, runtime
 from perago.spark.driver import Driver
@@ -65,7 +66,7 @@ def remote(server: ConnectServer, tmp_path: Path) -> Iterator[connect.Remote]:
 
 
 @pytest.fixture
-def desk(stack: Endpoints, access: options.Access, remote: connect.Remote, fresh_name: Callable[[], str]) -> Iterator[Desk]:
+def desk(stack: Endpoints, access: LakeAccess, remote: connect.Remote, fresh_name: Callable[[], str]) -> Iterator[Desk]:
     lake, name = Server(stack), fresh_name()
     bed = lake.bed(name)
     yield Desk(bed, remote, access)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from perago.errors import RuntimeConfigError
-from perago.model import Repository
+from perago.model import LakeAccess, Repository
 from perago.provision.progress import quiet
 from perago.spark import committer_leftovers, driver, driver_directory, engine, options, runtime, s3a
 from perago.spark.job_monitor import progress
 from perago.spark.session import Work
 
 NEEDED = runtime.Runtime(Path("/java"), (Path("/jars/a.jar"), Path("/jars/b.jar")))
-ACCESS = options.Access("https://lake.example.com", "key-id", "secret-key")
+ACCESS = LakeAccess("https://lake.example.com", "key-id", "secret-key")
 
 
 def test_local_mode_is_the_default_and_needs_nothing_but_the_machine(tmp_path: Path) -> None:

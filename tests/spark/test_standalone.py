@@ -15,7 +15,7 @@ from tests.support.worker import eventually
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
-from perago.model import Outcome
+from perago.model import LakeAccess, Outcome
 from perago.spark import options, runtime
 from perago.spark.driver import Driver
 
@@ -52,7 +52,7 @@ def far(
 
 
 @pytest.fixture
-def desk(stack: Endpoints, access: options.Access, far: Driver, fresh_name: Callable[[], str]) -> Iterator[Desk]:
+def desk(stack: Endpoints, access: LakeAccess, far: Driver, fresh_name: Callable[[], str]) -> Iterator[Desk]:
     server, name = Server(stack), fresh_name()
     bed = server.bed(name)
     yield Desk(bed, far, access)

@@ -10,9 +10,8 @@ from tests.support.attempts import Bed
 from perago import SparkWorkspace, events
 from perago.conductor.port import Polled
 from perago.in_memory import attempt_parts
-from perago.model import Commit, CommitId, Listing, Outcome, WorkspaceRef
+from perago.model import Commit, CommitId, LakeAccess, Listing, Outcome, WorkspaceRef
 from perago.spark import session, workspace
-from perago.spark.options import Access
 
 Body = Callable[[SparkWorkspace], object]
 
@@ -23,7 +22,7 @@ class Desk:
 
     bed: Bed
     engine: session.Engine
-    access: Access
+    access: LakeAccess
     is_cancelled: Callable[[], bool] = lambda: False
     heard: list[events.Event] = field(default_factory=list[events.Event])
 

@@ -15,6 +15,7 @@ from tests.support.lake_sites import RealSite
 from tests.support.worker import ROOT
 
 from perago.dev.stack import Endpoints
+from perago.model import LakeAccess
 from perago.process.stop_request import Cancel
 from perago.provision import java
 from perago.provision.cache import Cache, Recipe, default_root
@@ -61,7 +62,7 @@ def main(file: str, stack: Endpoints) -> None:
         chosen = {"spark.master": "local[1]", "spark.driver.extraJavaOptions": f"{QUICK} -XX:ArchiveClassesAtExit={file}"}
         driver = Driver(options.Options(Path(scratch), properties=chosen), runtime.ensure)
         site = RealSite(stack, f"classes-{uuid.uuid4().hex[:12]}")
-        access = options.Access(stack.s3_url, stack.access_key_id, stack.secret_access_key)
+        access = LakeAccess(stack.s3_url, stack.access_key_id, stack.secret_access_key)
         spark = driver.session(s3a.session_settings(site.repository, access)).spark
         for mode in ("append", "overwrite"):
             spark.range(2).selectExpr("cast(id as string)").write.mode(mode).text(f"s3a://{site.repository}/main/{mode}")

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perago.attempt import port
 from perago.declare import checks
 from perago.declare.controls import PublishBudget
 from perago.declare.task import TaskDeclaration
-from perago.model import Listing
+from perago.model import Listing, TaskInput
 from perago.protocol.budget import Budget, default_for
 
 
@@ -22,9 +21,8 @@ class DeclaredTask:
     def read_only(self) -> bool:
         return self.declaration.workspace is not None and self.declaration.workspace.read_only
 
-    def accept(self, task_input: Mapping[str, Any]) -> port.Call:
-        call = self.declaration.contract.parse_input(task_input)
-        return port.Call(call.workspace, call.params)
+    def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
+        return self.declaration.contract.parse_input(task_input)
 
     def check_before(self, listing: Listing) -> None:
         if self.declaration.workspace is not None:
@@ -48,9 +46,4 @@ def budget(declaration: TaskDeclaration) -> Budget:
     declared: PublishBudget | None = declaration.controls.publish_budget
     if declared is None or not declaration.publishes:
         return default_for(declaration.controls.timeout.response_seconds)
-    return Budget(
-        publish_seconds=declared.lakefs_merge_timeout_seconds,
-        completion_seconds=declared.conductor_completion_timeout_seconds,
-        shutdown_grace_seconds=declared.worker_shutdown_grace_seconds,
-        heartbeat_seconds=declared.heartbeat_interval_seconds,
-    )
+    return declared.budget

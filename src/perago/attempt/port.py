@@ -1,18 +1,9 @@
 """What the spine asks of a declared task and of a workspace. The local disk and Spark are two of the latter, walked alike."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from perago.model import BranchName, Listing, WorkspaceRef
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A validated Conductor input; `workspace` is None for a workspace-free task."""
-
-    workspace: WorkspaceRef | None
-    params: object
+from perago.model import BranchName, Listing, TaskInput
 
 
 class Task(Protocol):
@@ -21,7 +12,7 @@ class Task(Protocol):
     @property
     def read_only(self) -> bool: ...
 
-    def accept(self, task_input: Mapping[str, Any]) -> Call:
+    def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         """`TaskInputError` where the input does not satisfy the contract."""
         ...
 

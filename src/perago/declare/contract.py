@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 from perago.declare import closed_schema
 from perago.declare.signature import Kind
 from perago.errors import TaskInputError, TaskResultError
-from perago.model import BranchName, CommitId, Repository, WorkspaceRef
+from perago.model import BranchName, CommitId, Repository, TaskInput, WorkspaceRef
 
 Json = dict[str, Any]
 
@@ -22,14 +22,6 @@ MAX_OUTPUT_BYTES = 3_000_000
 _WORKSPACE_FIELDS = ("repository", "branch", "ref_type", "ref")
 _SHOWN = 10
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A validated input. `workspace` is None for workspace-free tasks."""
-
-    workspace: WorkspaceRef | None
-    params: BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ class Contract:
     def output_keys(self) -> list[str]:
         return ["result"] if self.kind is Kind.NONE else ["workspace", "result"]
 
-    def parse_input(self, given: Mapping[str, Any]) -> Call:
+    def parse_input(self, given: Mapping[str, Any]) -> TaskInput:
         """Raises `TaskInputError` with every field that is wrong, missing or unknown."""
         problems = list(_exactly(self.input_keys, given, "input"))
         workspace = None
@@ -61,7 +53,7 @@ class Contract:
         problems += wrong
         if problems or params is None:
             raise TaskInputError(f"input does not satisfy the contract: {_listed(problems)}")
-        return Call(workspace, params)
+        return TaskInput(workspace, params)
 
     def parse_params(self, given: object) -> BaseModel:
         """As `parse_input`, for params alone."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
 from perago.declare.problems import Declared, Problem, bounded, whole
+from perago.protocol.budget import Budget
 
 RetryLogic = Literal["FIXED", "EXPONENTIAL_BACKOFF", "LINEAR_BACKOFF"]
 TimeoutReaction = Literal["RETRY", "TIME_OUT_WF", "ALERT_ONLY"]
@@ -105,14 +106,19 @@ class PublishBudget(Declared):
     """The time between two lease extensions."""
 
     @property
-    def response_timeout_seconds(self) -> float:
-        """The least response timeout in which lease extension, publication and completion all fit."""
-        return (
-            self.lakefs_merge_timeout_seconds
-            + self.conductor_completion_timeout_seconds
-            + self.worker_shutdown_grace_seconds
-            + self.heartbeat_interval_seconds
+    def budget(self) -> Budget:
+        """The part that the publication protocol enforces."""
+        return Budget(
+            publish_seconds=self.lakefs_merge_timeout_seconds,
+            completion_seconds=self.conductor_completion_timeout_seconds,
+            shutdown_grace_seconds=self.worker_shutdown_grace_seconds,
+            heartbeat_seconds=self.heartbeat_interval_seconds,
         )
+
+    @property
+    def response_timeout_seconds(self) -> float:
+        """The shortest response timeout in which lease extension, publication and completion all fit."""
+        return self.budget.response_timeout_seconds
 
     def mistakes(self) -> Iterator[Problem]:
         single = [problem for f in fields(self) if f.init for problem in _seconds(f.name, getattr(self, f.name))]

@@ -7,7 +7,7 @@ from typing import Any
 
 from perago.attempt import cancellation, port
 from perago.errors import AttemptCancelled
-from perago.model import Listing
+from perago.model import Listing, TaskInput
 
 
 class Interrupted(BaseException):
@@ -38,7 +38,7 @@ class InterruptibleTask:
     def read_only(self) -> bool:
         return self.task.read_only
 
-    def accept(self, task_input: Mapping[str, Any]) -> port.Call:
+    def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         return self.task.accept(task_input)
 
     def check_before(self, listing: Listing) -> None:

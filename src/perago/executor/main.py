@@ -21,10 +21,9 @@ from perago.events import Done, Event
 from perago.executor import interruption, process_state, supervisor_channel
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
-from perago.model import Outcome, WorkspaceRef
+from perago.model import LakeAccess, Outcome, WorkspaceRef
 from perago.provision.progress import Progress
 from perago.spark import engine
-from perago.spark import options as spark_options
 from perago.spark import workspace as spark_workspace
 from perago.workspace import options
 from perago.workspace.local_workspace import LocalWorkspace
@@ -101,8 +100,7 @@ class Executor:
         prefix = declaration.workspace.prefix if declaration.workspace else "/"
         if declaration.kind is Kind.SPARK:
             access = self._settings.require_lakefs()
-            reached = spark_options.Access(access.url, access.access_key_id, access.secret_access_key)
-            around = spark_workspace.Surroundings(self._spark, reached, cancellation.cancelled, self._emit)
+            around = spark_workspace.Surroundings(self._spark, access, cancellation.cancelled, self._emit)
             return spark_workspace.SparkBranch(self._lake, ref, prefix, around)
         return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
 
@@ -132,7 +130,7 @@ def facts(task: TaskDeclaration) -> ipc.TaskFacts:
 
 def _lake(settings: worker_settings.Settings) -> LakeFS:
     """Without settings only workspace-free tasks are started, and they never call it."""
-    access = settings.lakefs or worker_settings.LakeAccess("http://lakefs-is-not-configured.invalid", "", "")
+    access = settings.lakefs or LakeAccess("http://lakefs-is-not-configured.invalid", "", "")
     try:
         return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)
     except RuntimeConfigError as error:

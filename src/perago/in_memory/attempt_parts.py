@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from perago.attempt import port
 from perago.conductor.port import Conductor, Snapshot
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
@@ -19,6 +18,7 @@ from perago.model import (
     ObjectPath,
     Repository,
     TaskId,
+    TaskInput,
     WorkflowId,
     WorkspaceRef,
 )
@@ -114,13 +114,13 @@ class DictTask:
     post: Callable[[Listing], None] = _holds
     calls: list[object] = field(default_factory=list[object])
 
-    def accept(self, task_input: Mapping[str, Any]) -> port.Call:
+    def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         given = task_input.get("workspace")
         if not isinstance(given, Mapping):
             raise TaskInputError("workspace: Field required")
         fields = cast("Mapping[str, str]", given)
         ref = WorkspaceRef(Repository(fields["repository"]), BranchName(fields["branch"]), CommitId(fields["ref"]))
-        return port.Call(ref, task_input.get("params"))
+        return TaskInput(ref, task_input.get("params"))
 
     def check_before(self, listing: Listing) -> None:
         self.pre(listing)

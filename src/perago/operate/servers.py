@@ -13,8 +13,8 @@ from perago.conductor.client import ConductorClient
 from perago.errors import ConductorError, ConductorNotFound
 from perago.lake import decode, http, url_parts
 from perago.lake.client import API, LakeFS, unheard
-from perago.model import BranchName, Commit, CommitId, Repository, WorkflowId
-from perago.settings import ConductorAccess, LakeAccess
+from perago.model import BranchName, Commit, CommitId, LakeAccess, Repository, WorkflowId
+from perago.settings import ConductorAccess
 
 TIMEOUTS = http.Timeouts(connect=10.0, request=30.0)
 _CONNECTIONS = 4

@@ -12,15 +12,6 @@ _PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:\s]\s*(.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """lakeFS's S3 gateway and the credentials it asks for."""
-
-    url: str
-    access_key_id: str = field(repr=False)
-    secret_access_key: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Options:
     scratch: Path
     """A directory of this host for what a driver keeps on disk; left-overs of dead ones are removed from it."""

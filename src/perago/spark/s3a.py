@@ -2,8 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from perago.model import Repository
-from perago.spark.options import Access
+from perago.model import LakeAccess, Repository
 
 _COMMITTERS = {
     # Tasks upload without completing; the driver completes what it accepted. Safe when executors die or race each other, and in
@@ -17,7 +16,7 @@ _COMMITTERS = {
 }
 
 
-def session_settings(repository: Repository, access: Access) -> dict[str, str]:
+def session_settings(repository: Repository, access: LakeAccess) -> dict[str, str]:
     """For one attempt. Endpoint and credentials count for that one repository, and only in the session that has them."""
     bucket = f"fs.s3a.bucket.{repository}"
     return {

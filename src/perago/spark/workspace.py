@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from perago import events
 from perago.errors import LakeNotFound, WorkspaceError
 from perago.lake import port
-from perago.model import BranchName, FilePath, Listing, ObjectPath, WorkspaceRef
+from perago.model import BranchName, FilePath, LakeAccess, Listing, ObjectPath, WorkspaceRef
 from perago.spark import body_workspace, committer_leftovers, job_monitor, quiesce, s3a, session
-from perago.spark.options import Access
 from perago.workspace import path_mapping
 
 
@@ -28,7 +27,7 @@ class Surroundings:
     """What an attempt's workspace is given by whoever runs it."""
 
     engine: session.Engine
-    access: Access
+    access: LakeAccess
     is_cancelled: Callable[[], bool]
     emit: events.Emit = events.ignore
 
