@@ -10,7 +10,8 @@ import typer
 from rich.text import Text
 
 from perago import settings
-from perago.cli import console, definitions, loaded
+from perago.cli import console, loaded
+from perago.conductor import registration
 from perago.conductor.client import ConductorClient
 from perago.declare import taskdef
 from perago.declare.task import TaskDeclaration
@@ -18,9 +19,9 @@ from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
 
 _TIMEOUT_SECONDS = 15.0
 _VERDICT_STYLES = {
-    definitions.Verdict.CREATED: "green",
-    definitions.Verdict.UPDATED: "yellow",
-    definitions.Verdict.UNCHANGED: "dim",
+    registration.Verdict.CREATED: "green",
+    registration.Verdict.UPDATED: "yellow",
+    registration.Verdict.UNCHANGED: "dim",
 }
 _LONGEST_VALUE = 80
 
@@ -63,7 +64,7 @@ def register(modules: Sequence[str], *, as_json: bool) -> None:
     access = settings.load().require_conductor("perago register")
     client = ConductorClient(access.url, timeout=_TIMEOUT_SECONDS, auth_key=access.auth_key, auth_secret=access.auth_secret)
     try:
-        done = [definitions.register(client, definition) for definition in wanted]
+        done = [registration.register(client, definition) for definition in wanted]
     finally:
         client.close()
     if as_json:
@@ -129,12 +130,12 @@ def _write_whole(output: Path, text: str) -> None:
         raise SetupError(f"cannot write {output}: {error.strerror}") from error
 
 
-def _registered(one: definitions.Registration) -> dict[str, Any]:
+def _registered(one: registration.Registration) -> dict[str, Any]:
     changes = [{"field": change.field, "before": change.before, "after": change.after} for change in one.changes]
     return {"name": one.name, "verdict": one.verdict.value, "changes": changes}
 
 
-def _show_registered(one: definitions.Registration) -> None:
+def _show_registered(one: registration.Registration) -> None:
     out = console.stdout()
     out.print(Text.assemble((f"{one.verdict}:", _VERDICT_STYLES[one.verdict]), f" {one.name}"))
     for change in one.changes:

@@ -1,12 +1,12 @@
-"""Before the first poll: what the modules need is set, the servers answer and accept us, the definitions are registered."""
+"""Checks before the first poll: settings, writable directories, both servers and the registered task definitions."""
 
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from perago import ipc
+from perago.conductor import registration
 from perago.conductor.port import Conductor
-from perago.declare import taskdef
 from perago.errors import LakeError, LakeForbidden, RuntimeConfigError
 from perago.lake.port import Lake
 from perago.model import TaskType
@@ -14,7 +14,7 @@ from perago.settings import Settings
 
 
 def require_distinct(tasks: Sequence[ipc.TaskFacts]) -> None:
-    """Two modules with one task type would take each other's work."""
+    """Two modules with the same task type would take each other's tasks."""
     seen: dict[str, str] = {}
     for task in tasks:
         if task.task_type in seen:
@@ -32,7 +32,7 @@ def require_settings(tasks: Sequence[ipc.TaskFacts], settings: Settings) -> None
 
 
 def require_writable(name: str, directory: Path) -> None:
-    """Now, in one line, and not in every attempt."""
+    """Checked once at the start, so that a wrong directory does not fail every attempt."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -56,20 +56,20 @@ def require_lake(lake: Lake) -> None:
 
 
 def require_definitions(tasks: Sequence[ipc.TaskFacts], conductor: Conductor, *, register: bool) -> list[str]:
-    """Warnings about definitions that differ from what the modules declare; with `register` they are brought up to date."""
+    """Warnings about definitions that differ from what the modules declare; with `register` they are updated instead."""
     warnings: list[str] = []
     for task in tasks:
+        if register:
+            registration.register(conductor, task.definition)
+            continue
         stored = conductor.task_definition(TaskType(task.task_type))
-        differing = {} if stored is None else taskdef.differences(task.definition, stored)
-        if register and (stored is None or differing):
-            conductor.put_task_definition(task.definition)
-        elif stored is None:
+        if stored is None:
             raise RuntimeConfigError(
                 f"task {task.task_type} is not registered in Conductor; "
                 f"run `perago register {task.module}` or start with --register"
             )
-        elif differing:
-            names = ", ".join(sorted(differing))
+        if changes := registration.differences(stored, task.definition):
+            names = ", ".join(sorted({change.field.partition(".")[0] for change in changes}))
             warnings.append(
                 f"Conductor's definition of {task.task_type} differs from {task.module} in {names}; --register updates it"
             )

@@ -1,4 +1,4 @@
-"""A TaskDef against the one Conductor holds: created, updated or unchanged, and which fields differ."""
+"""Registers task definitions in Conductor: created, updated or unchanged, and which fields differ."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,7 +36,10 @@ class Registration:
 
 
 def register(conductor: port.Conductor, wanted: Definition) -> Registration:
-    """Write the definition only where it differs, then read it back: Conductor drops silently what it does not know."""
+    """Write the definition only if it differs, then read it back: Conductor drops unknown fields without an error.
+
+    Raises `ConductorRejected` if Conductor serves other values than it was sent.
+    """
     name = TaskType(wanted["name"])
     held = conductor.task_definition(name)
     changes = () if held is None else differences(held, wanted)
@@ -54,7 +57,7 @@ def differences(held: Definition, wanted: Definition) -> tuple[FieldChange, ...]
     """What an update would change, down to the fields of a schema. Conductor's own bookkeeping does not count."""
     found = taskdef.differences(wanted, held)
     if template := held.get("inputTemplate"):
-        # No task declares one; left in place it would slip values into the input behind the contract's back.
+        # No task declares one; left in place it would add values to the input that the contract does not know.
         found = {**found, "inputTemplate": (template, None)}
     return tuple(change for name, (before, after) in found.items() for change in _compare(name, before, after))
 

@@ -3,8 +3,8 @@ from typing import Any, cast
 
 import pytest
 
-from perago.cli import definitions
-from perago.cli.definitions import FieldChange, Verdict
+from perago.conductor import registration
+from perago.conductor.registration import FieldChange, Verdict
 from perago.conductor import port
 from perago.errors import ConductorRejected
 
@@ -33,13 +33,13 @@ class Server:
         self.held = {**bookkeeping, **{key: value for key, value in definition.items() if key != self.forgets}}
 
 
-def register(server: Server, wanted: Mapping[str, Any]) -> definitions.Registration:
-    return definitions.register(cast("port.Conductor", server), wanted)
+def register(server: Server, wanted: Mapping[str, Any]) -> registration.Registration:
+    return registration.register(cast("port.Conductor", server), wanted)
 
 
 def test_created_then_unchanged_without_another_write() -> None:
     server = Server()
-    assert register(server, WANTED) == definitions.Registration(WANTED["name"], Verdict.CREATED)
+    assert register(server, WANTED) == registration.Registration(WANTED["name"], Verdict.CREATED)
     assert register(server, WANTED).verdict is Verdict.UNCHANGED
     assert server.puts == 1
 
@@ -68,12 +68,12 @@ def test_updated_names_each_field_down_to_the_schema() -> None:
 )
 def test_a_field_that_is_no_longer_declared_is_a_change(field: str, value: object, after: object) -> None:
     held = {**WANTED, field: value, "createTime": 7, "backoffScaleFactor": 1}
-    assert definitions.differences(held, WANTED) == (FieldChange(field, value, after),)
+    assert registration.differences(held, WANTED) == (FieldChange(field, value, after),)
 
 
 def test_bookkeeping_and_defaults_of_the_server_are_no_change() -> None:
     held = {**WANTED, "createTime": 7, "updatedBy": "x", "rateLimitPerFrequency": 0, "rateLimitFrequencyInSeconds": 1}
-    assert definitions.differences(held, WANTED) == ()
+    assert registration.differences(held, WANTED) == ()
 
 
 def test_a_field_that_the_server_does_not_keep_is_an_error() -> None:
