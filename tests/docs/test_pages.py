@@ -245,7 +245,7 @@ def test_labels_are_all_there() -> None:
 
 
 def test_findings_of_the_doctor_are_those_of_the_program() -> None:
-    listed = [row[0] for row in manual.rows(manual.DOCS / "how-to" / "recover.md", "Find out what is wrong")[1:]]
+    listed = [row[0] for row in manual.rows(manual.DOCS / "how-to" / "recover.md", "Find the cause")[1:]]
     checks = [name for cell in listed for name in re.findall(r"`([\w-]+)`", cell)]
     assert len(checks) > 8
     assert set(checks) <= set(texts())
