@@ -12,7 +12,8 @@ from perago.in_memory.lake import MemoryLake
 from perago.in_memory.repository import Branch
 from perago.lake.port import PAGE
 from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
-from perago.protocol import fence, head, staging_names
+from perago.protocol import head, staging_names
+from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
 from simulation import explore, ports
 from simulation.actors import Actor
 from simulation.explore import Family, Worlds
@@ -27,7 +28,7 @@ class TakesAllForAbandoned(Fence):
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         seen = super().look_up(task_id, workflow_id)
-        return replace(seen, status="FAILED") if workflow_id is None else seen
+        return replace(seen, status=TaskState.FAILED) if workflow_id is None else seen
 
 
 class TakesDisplacingForAbandoned(Fence):
@@ -35,8 +36,8 @@ class TakesDisplacingForAbandoned(Fence):
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         seen = super().look_up(task_id, workflow_id)
-        is_other = seen.status == fence.COMPLETED and head.accepted_ref(seen) != self.conductor.actor.last_head
-        return replace(seen, status="FAILED") if workflow_id is None and is_other else seen
+        is_other = seen.status == TaskState.COMPLETED and head.accepted_ref(seen) != self.conductor.actor.last_head
+        return replace(seen, status=TaskState.FAILED) if workflow_id is None and is_other else seen
 
 
 class TakesEndedForAbandoned(Fence):
@@ -44,8 +45,8 @@ class TakesEndedForAbandoned(Fence):
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         seen = super().look_up(task_id, workflow_id)
-        is_over = workflow_id is not None and seen.workflow_status not in fence.ACTIVE_WORKFLOW
-        return replace(seen, status="FAILED") if is_over and seen.status in fence.UNFINISHED_TASK else seen
+        is_over = workflow_id is not None and seen.workflow_status not in ACTIVE_WORKFLOW
+        return replace(seen, status=TaskState.FAILED) if is_over and seen.status in UNFINISHED_TASK else seen
 
 
 class NeverYields(Fence):
@@ -84,7 +85,7 @@ class RemembersCompleted(ports.NetConductor):
 
     def task(self, task_id: TaskId) -> Snapshot:
         seen = self._completed.get(task_id) or super().task(task_id)
-        if seen.status == fence.COMPLETED:
+        if seen.status == TaskState.COMPLETED:
             self._completed[task_id] = seen
         return seen
 

@@ -30,6 +30,7 @@ from perago.model import (
     WorkspaceRef,
 )
 from perago.protocol import commit_labels, fence, staging_names
+from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
 from perago.supervisor import restore_accepted
 from simulation import ports
 from simulation.actors import UPDATES, Actor, How, Hub
@@ -205,7 +206,7 @@ class World:
         """Every task that waits, with every body that it may have; retries only where attempts fail."""
         if len(self.workers) >= self.setting.most_workers:
             return []
-        rows = [row for row in self._unfinished() if row.status == "SCHEDULED"]
+        rows = [row for row in self._unfinished() if row.status == TaskState.SCHEDULED]
         rows = [row for row in rows if row.retry_count == 0] if self.setting.is_calm else rows
         return [(CONDUCTOR, f"{HAND_OUT}{_step(row)} {body}") for row in rows for body in self.setting.bodies]
 
@@ -228,7 +229,7 @@ class World:
             return []
         found = ["collect"] if not self._collections else []
         for row in self._unfinished():
-            if row.status == "IN_PROGRESS":
+            if row.status == TaskState.IN_PROGRESS:
                 found += [f"{whim} {_step(row)}" for whim in ("give up", "rerun", "hand back")]
                 shape = self.setting.workflows[_place(row)[0]]
                 found += [f"skip {_step(row)}"] if shape.lanes == 1 and row.step + 1 < shape.steps else []
@@ -238,12 +239,15 @@ class World:
             found += {"RUNNING": [f"pause {number + 1}", f"terminate {number + 1}"], "PAUSED": [f"resume {number + 1}"]}.get(
                 status, []
             )
-            first = next((row for row in self.conductor.tasks_of(workflow) if row.step == 0 and row.status == "COMPLETED"), None)
+            first = next(
+                (row for row in self.conductor.tasks_of(workflow) if row.step == 0 and row.status == TaskState.COMPLETED),
+                None,
+            )
             found += [f"rerun {_step(first)}"] if first is not None else []
         return [(CONDUCTOR, whim) for whim in found] + ([BY_HAND] if self.by_hand_left else [])
 
     def _unfinished(self) -> list[Task]:
-        return [row for row in self.conductor.tasks.values() if row.status in fence.UNFINISHED_TASK]
+        return [row for row in self.conductor.tasks.values() if row.status in UNFINISHED_TASK]
 
     # how it happens
 
@@ -302,7 +306,7 @@ class World:
             case "hand back":
                 self.conductor.hand_back(self.conductor._polled(row).attempt)
             case "skip":
-                self.conductor.tasks[row.task_id] = replace(row, status="COMPLETED_WITH_ERRORS")
+                self.conductor.tasks[row.task_id] = replace(row, status=TaskState.COMPLETED_WITH_ERRORS)
                 with self.conductor._changed:
                     self.conductor._schedule(row.workflow_id, row.step + 1)
             case _:
@@ -323,7 +327,7 @@ class World:
 
     def _is_completed(self, task_id: TaskId) -> bool:
         row = self.conductor.tasks.get(task_id)
-        return row is not None and row.status == "COMPLETED"
+        return row is not None and row.status == TaskState.COMPLETED
 
     def _abandon(self) -> None:
         """A publication of an attempt of another workflow, which was terminated before it could report."""
@@ -415,11 +419,11 @@ class World:
     def _take(self, worker: Worker, outcome: Outcome) -> None:
         """Conductor takes a result from the execution that it waits for; late ones only where the setting says so."""
         row = self.conductor.tasks.get(worker.attempt.task_id)
-        if row is None or row.status not in fence.UNFINISHED_TASK:
+        if row is None or row.status not in UNFINISHED_TASK:
             return
-        if self.conductor.workflow_status(row.workflow_id) not in fence.ACTIVE_WORKFLOW:
+        if self.conductor.workflow_status(row.workflow_id) not in ACTIVE_WORKFLOW:
             return
-        is_late = not reporting.is_current(worker.attempt, self.conductor.task(row.task_id))
+        is_late = not fence.is_current(worker.attempt, self.conductor.task(row.task_id))
         if is_late and not self.setting.takes_late_reports:
             return
         if outcome.status is TaskStatus.COMPLETED:

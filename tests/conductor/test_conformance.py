@@ -12,6 +12,7 @@ from tests.support.conductor_sites import Arranged, nonce, take
 from perago.conductor import reporting
 from perago.errors import ConductorNotFound, TaskStatus
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.protocol import fence
 
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3, "none": None, "price": 0.1, "big": 2**70}})
 FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full", ("line one", "line two ü"))
@@ -49,9 +50,9 @@ def test_a_snapshot_of_what_was_polled_is_current(arranged: Arranged) -> None:
     workflow_id = arranged.start(task_type)
     attempt = take(arranged.conductor, task_type).attempt
     seen = arranged.conductor.snapshot(workflow_id, attempt.task_id)
-    assert reporting.is_current(attempt, seen)
+    assert fence.is_current(attempt, seen)
     assert seen.workflow_status == "RUNNING"
-    assert reporting.is_current(attempt, arranged.conductor.task(attempt.task_id))
+    assert fence.is_current(attempt, arranged.conductor.task(attempt.task_id))
 
 
 def test_a_lease_extension_keeps_the_task_with_its_worker(arranged: Arranged) -> None:
@@ -59,7 +60,7 @@ def test_a_lease_extension_keeps_the_task_with_its_worker(arranged: Arranged) ->
     arranged.start(task_type)
     attempt = take(arranged.conductor, task_type).attempt
     arranged.conductor.extend_lease(attempt)
-    assert reporting.is_current(attempt, arranged.conductor.task(attempt.task_id))
+    assert fence.is_current(attempt, arranged.conductor.task(attempt.task_id))
     assert arranged.conductor.poll(task_type, nonce(), wait_seconds=0.3) is None
 
 
@@ -68,7 +69,7 @@ def test_an_extension_by_a_worker_of_before_leaves_the_task_with_its_worker(arra
     arranged.start(task_type)
     attempt = take(arranged.conductor, task_type).attempt
     arranged.conductor.extend_lease(replace(attempt, worker_id=nonce()))
-    assert reporting.is_current(attempt, arranged.conductor.task(attempt.task_id))
+    assert fence.is_current(attempt, arranged.conductor.task(attempt.task_id))
 
 
 def test_a_completion_is_taken_and_read_back_as_it_was_sent(arranged: Arranged) -> None:
@@ -91,7 +92,7 @@ def test_a_report_brings_the_next_task_and_leaves_its_poll_on_the_one_that_ended
     assert {attempt.workflow_id, found.attempt.workflow_id} == {ended, follows}
     assert found.attempt.worker_id == name
     assert found.input == {"params": {"n": 0}}
-    assert reporting.is_current(found.attempt, arranged.conductor.task(found.attempt.task_id))
+    assert fence.is_current(found.attempt, arranged.conductor.task(found.attempt.task_id))
     seen = arranged.conductor.snapshot(attempt.workflow_id, attempt.task_id)
     assert (seen.worker_id, seen.output, seen.workflow_status) == (name, DONE.output, "COMPLETED")
     assert reporting.judge(replace(attempt, worker_id=name), DONE, seen) is True
@@ -184,12 +185,12 @@ def test_a_rerun_hands_out_the_same_ids_and_the_old_worker_is_told_apart(arrange
     arranged.conductor.report(before, DONE, timeout=10)
     arranged.rerun(workflow_id, before.task_id)
     waiting = arranged.conductor.task(before.task_id)
-    assert not reporting.same_execution(before, waiting)
+    assert not fence.same_execution(before, waiting)
     after = take(arranged.conductor, task_type).attempt
     assert (after.task_id, after.retry_count) == (before.task_id, before.retry_count)
     seen = arranged.conductor.task(before.task_id)
-    assert not reporting.is_current(before, seen)
-    assert reporting.is_current(after, seen)
+    assert not fence.is_current(before, seen)
+    assert fence.is_current(after, seen)
 
 
 def test_a_task_handed_back_goes_to_the_next_poll_and_spends_no_retry(arranged: Arranged) -> None:
@@ -199,7 +200,7 @@ def test_a_task_handed_back_goes_to_the_next_poll_and_spends_no_retry(arranged: 
     arranged.conductor.hand_back(first)
     second = take(arranged.conductor, task_type).attempt
     assert (second.task_id, second.retry_count, second.poll_count) == (first.task_id, 0, 2)
-    assert not reporting.is_current(first, arranged.conductor.task(first.task_id))
+    assert not fence.is_current(first, arranged.conductor.task(first.task_id))
 
 
 def test_a_task_is_found_by_the_poll_that_it_was_handed_to(arranged: Arranged) -> None:
@@ -281,4 +282,4 @@ def test_a_delivery_after_a_rerun_sends_nothing(arranged: Arranged) -> None:
     after = take(arranged.conductor, task_type).attempt
     delivery = reporting.deliver(arranged.conductor, before, DONE, deadline=20, request_timeout=10, clock=lambda: 0)
     assert isinstance(delivery, reporting.Superseded)
-    assert reporting.is_current(after, arranged.conductor.task(after.task_id))
+    assert fence.is_current(after, arranged.conductor.task(after.task_id))

@@ -10,7 +10,8 @@ from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, LakeError, LakeNotFound
 from perago.lake import port as lake_port
 from perago.model import BranchName, Repository, Snapshot
-from perago.protocol import fence, staging_names
+from perago.protocol import staging_names
+from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,9 @@ def _over(name: staging_names.StagingName, standing: Standing) -> str | None:
         case Unknown():
             return "Conductor no longer knows its task"
         case Snapshot():
-            if standing.status not in fence.UNFINISHED_TASK:
+            if standing.status not in UNFINISHED_TASK:
                 return f"its attempt is over: {standing.status}"
-            if standing.workflow_status not in fence.ACTIVE_WORKFLOW:
+            if standing.workflow_status not in ACTIVE_WORKFLOW:
                 return f"its workflow is over: {standing.workflow_status}"
             return None if standing.retry_count == name.retry_count else "a later attempt has taken its place"
 

@@ -11,7 +11,8 @@ from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, LakeConflict, LakeNotFound, PublishFenceError
 from perago.lake import port as lake_port
 from perago.model import Attempt, BranchName, Commit, CommitId, Repository, Snapshot, TaskId, WorkflowId, WorkspaceRef
-from perago.protocol import commit_labels, fence, head, rivals, staging_names
+from perago.protocol import commit_labels, head, rivals, staging_names
+from perago.protocol.statuses import UNFINISHED_TASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class TargetBranch:
         """What Conductor says of the task that made the commit. Its workflow is asked about only where the task is unfinished."""
         by = commit_labels.read(commit.metadata)
         seen = None if by is None else self._asked("ask about the head's task", by.task_id)
-        if by is not None and seen is not None and seen.status in fence.UNFINISHED_TASK:
+        if by is not None and seen is not None and seen.status in UNFINISHED_TASK:
             seen = self._asked("ask about the head's workflow", by.task_id, by.workflow_id)
         return head.judge(commit, seen, own=self.attempt, own_run=own.workflow_created)
 

@@ -9,6 +9,7 @@ from perago.conductor.http import Http
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.protocol.statuses import TaskState
 
 LONGEST_POLL = 5.0
 SEARCHED = "50"
@@ -72,7 +73,7 @@ class ConductorClient:
         return task_json.snapshot(self._object(f"/tasks/{task_json.segment(task_id)}"))
 
     def extend_lease(self, attempt: Attempt) -> None:
-        self._http.write("POST", "/tasks", body=task_json.update(attempt, "IN_PROGRESS") | {"extendLease": True})
+        self._http.write("POST", "/tasks", body=task_json.update(attempt, TaskState.IN_PROGRESS) | {"extendLease": True})
 
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
         self._http.write("POST", "/tasks", body=task_json.report(attempt, outcome, now=time.time()), timeout=timeout)
@@ -83,7 +84,7 @@ class ConductorClient:
         return _handed_out(attempt.task_type, [task] if task else [])
 
     def hand_back(self, attempt: Attempt) -> None:
-        self._http.write("POST", "/tasks", body=task_json.update(attempt, "IN_PROGRESS") | {"callbackAfterSeconds": 0})
+        self._http.write("POST", "/tasks", body=task_json.update(attempt, TaskState.IN_PROGRESS) | {"callbackAfterSeconds": 0})
 
     def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
         query = {

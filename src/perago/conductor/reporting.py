@@ -12,17 +12,20 @@ from typing import Any, cast
 from perago.conductor import port
 from perago.errors import ConductorError, ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
 from perago.model import Attempt, CommitId, Outcome, WorkerId
-from perago.protocol import head
+from perago.protocol import fence, head
+from perago.protocol.statuses import ENDED_WORKFLOW, TaskState
 
 SHORTEST_REQUEST = 0.2
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
-_TAKEN_AS = {
-    TaskStatus.COMPLETED: {"COMPLETED"},
-    TaskStatus.FAILED: {"FAILED", "COMPLETED_WITH_ERRORS"},
-    TaskStatus.FAILED_WITH_TERMINAL_ERROR: {"FAILED_WITH_TERMINAL_ERROR", "COMPLETED_WITH_ERRORS"},
+_TAKEN_AS: dict[TaskStatus, set[str]] = {
+    TaskStatus.COMPLETED: {TaskState.COMPLETED},
+    TaskStatus.FAILED: {TaskState.FAILED, TaskState.COMPLETED_WITH_ERRORS},
+    TaskStatus.FAILED_WITH_TERMINAL_ERROR: {
+        TaskState.FAILED_WITH_TERMINAL_ERROR,
+        TaskState.COMPLETED_WITH_ERRORS,
+    },
 }
 """An optional task that failed counts as completed with errors."""
-_ENDED = {"COMPLETED", "FAILED", "TERMINATED", "TIMED_OUT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +62,13 @@ class NextPoll:
     answer: Callable[[port.Polled | ConductorError | None, float], None]
 
 
-def same_execution(attempt: Attempt, seen: port.Snapshot) -> bool:
-    """Whether the task still is the one that was polled; a rerun has the same ids and another start."""
-    return (
-        seen.task_id == attempt.task_id
-        and seen.workflow_id == attempt.workflow_id
-        and seen.retry_count == attempt.retry_count
-        and seen.worker_id == attempt.worker_id
-        and seen.start_time == attempt.start_time
-        and seen.poll_count == attempt.poll_count
-    )
-
-
-def is_current(attempt: Attempt, seen: port.Snapshot) -> bool:
-    return seen.status == "IN_PROGRESS" and same_execution(attempt, seen)
-
-
 def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded | bool:
     """True: taken. False: still waiting for a result of this attempt. Otherwise why it never will be taken."""
-    if not same_execution(attempt, seen):
+    if not fence.same_execution(attempt, seen):
         again = f"the task was handed out again (status {seen.status}, worker {seen.worker_id or 'none'})"
         return Superseded(again, head.accepted_ref(seen))
-    if seen.status == "IN_PROGRESS":
-        return Superseded(f"its workflow is {seen.workflow_status}") if seen.workflow_status in _ENDED else False
+    if seen.status == TaskState.IN_PROGRESS:
+        return Superseded(f"its workflow is {seen.workflow_status}") if seen.workflow_status in ENDED_WORKFLOW else False
     if seen.status not in _TAKEN_AS[outcome.status]:
         return Superseded(f"the task is {seen.status}", head.accepted_ref(seen))
     if outcome.output is not None and seen.output and _plain(seen.output) != _plain(outcome.output):

@@ -14,6 +14,7 @@ from typing import Any
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorNotFound, TaskStatus
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState, WorkflowState
 
 _DEFAULT_RETRIES = 3
 _DEFAULT_RESPONSE_TIMEOUT = 3600
@@ -50,7 +51,7 @@ class Task:
     seq: int
     input: Mapping[str, Any]
     retry_count: int = 0
-    status: str = "SCHEDULED"
+    status: str = TaskState.SCHEDULED
     worker_id: WorkerId | None = None
     start_time: int = 0
     poll_count: int = 0
@@ -66,7 +67,7 @@ class Workflow:
     created: int
     lanes: int = 1
     """So many steps at the beginning are the lanes of a fork: scheduled together, and the next one after all of them."""
-    status: str = "RUNNING"
+    status: str = WorkflowState.RUNNING
     ended: int = 0
     seq: int = 0
     waiting: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -156,13 +157,13 @@ class FakeConductor:
         return self.poll(attempt.task_type, worker_id, wait_seconds=NEXT_SECONDS)
 
     def hand_back(self, attempt: Attempt) -> None:
-        if self._update(attempt, lambda row: replace(row, status="SCHEDULED")):
+        if self._update(attempt, lambda row: replace(row, status=TaskState.SCHEDULED)):
             with self._changed:
                 self._enqueue(self.tasks[attempt.task_id])
 
     def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
         rows = [row for row in self.tasks.values() if row.task_type == task_type and row.worker_id in worker_ids]
-        return [self._polled(row).attempt for row in rows if row.status == "IN_PROGRESS"]
+        return [self._polled(row).attempt for row in rows if row.status == TaskState.IN_PROGRESS]
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         kept = self.logs.setdefault(task_id, [])
@@ -198,38 +199,44 @@ class FakeConductor:
     def pause(self, workflow_id: WorkflowId) -> None:
         """Tasks that run, or wait in a queue, go on; what would come after them is scheduled when the pause ends."""
         with self._changed:
-            self._workflow(workflow_id).status = "PAUSED"
+            self._workflow(workflow_id).status = WorkflowState.PAUSED
 
     def resume(self, workflow_id: WorkflowId) -> None:
         with self._changed:
             workflow = self._workflow(workflow_id)
-            workflow.status, waiting, workflow.waiting = "RUNNING", workflow.waiting, []
+            workflow.status, waiting, workflow.waiting = WorkflowState.RUNNING, workflow.waiting, []
             for step, retry_count in waiting:
                 self._schedule(workflow_id, step, retry_count)
 
     def terminate(self, workflow_id: WorkflowId) -> None:
         with self._changed:
-            self._end_workflow(self._workflow(workflow_id), "TERMINATED")
+            self._end_workflow(self._workflow(workflow_id), WorkflowState.TERMINATED)
             self._cancel_unfinished(workflow_id)
 
     def rerun(self, workflow_id: WorkflowId, task_id: TaskId) -> None:
         """The same task id and retry count again; the old worker id stays until the next poll."""
         with self._changed:
             row = self._task(task_id)
-            self._workflow(workflow_id).status = "RUNNING"
+            self._workflow(workflow_id).status = WorkflowState.RUNNING
             for later in self.tasks_of(workflow_id):
                 if later.seq > row.seq:
                     del self.tasks[later.task_id]
                     self._dequeue(later)
             self.tasks[task_id] = replace(
-                row, status="SCHEDULED", start_time=0, poll_count=0, output={}, reason=None, output_is_elsewhere=False
+                row,
+                status=TaskState.SCHEDULED,
+                start_time=0,
+                poll_count=0,
+                output={},
+                reason=None,
+                output_is_elsewhere=False,
             )
             self._enqueue(self.tasks[task_id])
 
     def expire(self, task_id: TaskId) -> None:
         """The response timeout acts: this attempt is TIMED_OUT and the next one is scheduled."""
         with self._changed:
-            self._end(replace(self._task(task_id), status="TIMED_OUT"))
+            self._end(replace(self._task(task_id), status=TaskState.TIMED_OUT))
 
     def workflow_status(self, workflow_id: WorkflowId) -> str:
         return self._workflow(workflow_id).status
@@ -252,12 +259,12 @@ class FakeConductor:
         """Read, then write the whole row: what was written between the two is lost, and the port does not tell which."""
         row = self._task(attempt.task_id)
         workflow = self._workflow(attempt.workflow_id)
-        if row.status not in {"IN_PROGRESS", "SCHEDULED"} or workflow.status not in {"RUNNING", "PAUSED"}:
+        if row.status not in UNFINISHED_TASK or workflow.status not in ACTIVE_WORKFLOW:
             return False
         self.between()
         with self._changed:
             changed = change(row)
-            if changed.status in {"IN_PROGRESS", "SCHEDULED"}:
+            if changed.status in UNFINISHED_TASK:
                 self.tasks[row.task_id] = changed
             else:
                 self._end(changed)
@@ -268,8 +275,8 @@ class FakeConductor:
 
     def _cancel_unfinished(self, workflow_id: WorkflowId) -> None:
         for row in self.tasks_of(workflow_id):
-            if row.status in {"SCHEDULED", "IN_PROGRESS"}:
-                self.tasks[row.task_id] = replace(row, status="CANCELED")
+            if row.status in UNFINISHED_TASK:
+                self.tasks[row.task_id] = replace(row, status=TaskState.CANCELED)
                 self._dequeue(row)
 
     def _end(self, row: Task) -> None:
@@ -277,28 +284,32 @@ class FakeConductor:
         self._dequeue(row)
         workflow = self._workflow(row.workflow_id)
         retries = int(self._definitions.get(row.task_type, {}).get("retryCount", _DEFAULT_RETRIES))
-        if row.status == "COMPLETED":
+        if row.status == TaskState.COMPLETED:
             self._go_on(row, workflow)
-        elif row.status in {"FAILED", "TIMED_OUT"} and row.retry_count < retries:
+        elif row.status in {TaskState.FAILED, TaskState.TIMED_OUT} and row.retry_count < retries:
             self._schedule(row.workflow_id, row.step, retry_count=row.retry_count + 1)
         else:
-            self._end_workflow(workflow, "FAILED")
+            self._end_workflow(workflow, WorkflowState.FAILED)
             self._cancel_unfinished(row.workflow_id)
 
     def _go_on(self, row: Task, workflow: Workflow) -> None:
         """After a completed task: the next step, once every lane of a fork has joined."""
-        done = {task.step for task in self.tasks_of(row.workflow_id) if task.status in {"COMPLETED", "COMPLETED_WITH_ERRORS"}}
+        done = {
+            task.step
+            for task in self.tasks_of(row.workflow_id)
+            if task.status in {TaskState.COMPLETED, TaskState.COMPLETED_WITH_ERRORS}
+        }
         if row.step < workflow.lanes and not done >= set(range(workflow.lanes)):
             return
         following = max(row.step + 1, workflow.lanes)
         if following < len(workflow.steps):
             self._schedule(row.workflow_id, following)
         else:
-            self._end_workflow(workflow, "COMPLETED")
+            self._end_workflow(workflow, WorkflowState.COMPLETED)
 
     def _schedule(self, workflow_id: WorkflowId, step: int, retry_count: int = 0) -> None:
         workflow = self._workflow(workflow_id)
-        if workflow.status == "PAUSED":
+        if workflow.status == WorkflowState.PAUSED:
             workflow.waiting.append((step, retry_count))
             return
         what = workflow.steps[step]
@@ -325,7 +336,7 @@ class FakeConductor:
         row = self.tasks[task_id]
         taken = replace(
             row,
-            status="IN_PROGRESS",
+            status=TaskState.IN_PROGRESS,
             worker_id=worker_id,
             start_time=row.start_time or self._tick(),
             poll_count=row.poll_count + 1,

@@ -16,7 +16,8 @@ from perago.operate import clock_skew, evidence, permissions, protection, recove
 from perago.operate.evidence import History, Json
 from perago.operate.findings import Finding, Level
 from perago.operate.servers import Servers
-from perago.protocol import commit_labels, decision, fence, head, staging_names
+from perago.protocol import commit_labels, decision, head, staging_names
+from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK
 from perago.supervisor.restore_accepted import LookUps
 
 BRANCHES = 100
@@ -186,7 +187,7 @@ def _head(history: History) -> Iterator[Finding]:
         texts = ", ".join(f"{one.commit.id} ({recovery.describe(one)})" for one in going)
         message = f"{len(going)} commits that Conductor did not accept stand on each other, and no retry can pass: {texts}{known}"
         yield Finding(Level.ACTION, "stuck-history", where, message, recover)
-    elif going and newest.workflow_status in fence.ACTIVE_WORKFLOW:
+    elif going and newest.workflow_status in ACTIVE_WORKFLOW:
         yield Finding(Level.NOTE, "head", where, f"the head {text}; a retry of its workflow replaces it{known}")
     elif going:
         yield Finding(Level.ACTION, "unaccepted-head", where, f"the head {text}{known}", recover)
@@ -216,12 +217,12 @@ def _blocked(servers: Servers, history: History, unlabelled: decision.Unlabelled
     """Unfinished tasks of running workflows that write here and can only be refused. A read-only task is not refused."""
     for workflow_id in history.workflows:
         run = servers.workflows.get(workflow_id)
-        if run is None or run.get("status") not in fence.ACTIVE_WORKFLOW:
+        if run is None or run.get("status") not in ACTIVE_WORKFLOW:
             continue
         for task in evidence.tasks_of(servers, workflow_id):
             given = evidence.input_of(task)
             is_here = (given.get("repository"), given.get("branch")) == (history.repository, history.branch)
-            if is_here and task.get("status") in fence.UNFINISHED_TASK:
+            if is_here and task.get("status") in UNFINISHED_TASK:
                 yield from _refusal(servers, history, task, run, unlabelled)
 
 

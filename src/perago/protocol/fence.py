@@ -1,33 +1,30 @@
-"""The attempt fence: an attempt as it was polled and a fresh read of it come in; a stale attempt leaves as an error."""
+"""The attempt fence: whether a fresh read of a task still shows the attempt that was polled.
+
+The one implementation of "is this still the current attempt?". The executor asks before it publishes, the supervisor before it
+extends a lease, hands a task back or reports.
+"""
+
+from collections.abc import Iterator
 
 from perago.errors import StaleAttemptError
 from perago.model import Attempt, Snapshot
+from perago.protocol.statuses import ACTIVE_WORKFLOW, TaskState
 
-IN_PROGRESS = "IN_PROGRESS"
-COMPLETED = "COMPLETED"
-UNFINISHED_TASK = frozenset({"SCHEDULED", IN_PROGRESS})
-ACTIVE_WORKFLOW = frozenset({"RUNNING", "PAUSED"})
-"""A pause stops scheduling; tasks that run go on, and Conductor takes their results."""
+
+def same_execution(attempt: Attempt, seen: Snapshot) -> bool:
+    """Whether the task is still the one that was polled, whatever its status; a rerun has the same ids and another start."""
+    return all(field == "status" for field, _, _ in _differences(attempt, seen))
+
+
+def is_current(attempt: Attempt, seen: Snapshot) -> bool:
+    """Whether the task is in progress for exactly this attempt. Does not look at the workflow, which may not have been read."""
+    return not any(_differences(attempt, seen))
 
 
 def assert_current_attempt_snapshot(attempt: Attempt, snapshot: Snapshot, lease_seconds_left: float) -> None:
-    """Raise `StaleAttemptError`, naming the field, unless Conductor still wants exactly this attempt from exactly this poll.
-
-    `worker_id` carries a nonce made for each poll: a rerun hands out the same task id and retry count again, and only the
-    nonce, the start time and the poll count tell its worker from the one before.
-    """
-    wanted: tuple[tuple[str, object, object], ...] = (
-        ("workflow_instance_id", attempt.workflow_id, snapshot.workflow_id),
-        ("task_id", attempt.task_id, snapshot.task_id),
-        ("status", IN_PROGRESS, snapshot.status),
-        ("retry_count", attempt.retry_count, snapshot.retry_count),
-        ("worker_id", attempt.worker_id, snapshot.worker_id),
-        ("start_time", attempt.start_time, snapshot.start_time),
-        ("poll_count", attempt.poll_count, snapshot.poll_count),
-    )
-    for field, ours, theirs in wanted:
-        if ours != theirs:
-            raise StaleAttemptError(f"Conductor no longer wants this attempt: {field} is {theirs}, not {ours}")
+    """Raise `StaleAttemptError`, naming the field, unless Conductor still wants exactly this attempt from exactly this poll."""
+    for field, theirs, ours in _differences(attempt, snapshot):
+        raise StaleAttemptError(f"Conductor no longer wants this attempt: {field} is {theirs}, not {ours}")
     if snapshot.workflow_status not in ACTIVE_WORKFLOW:
         raise StaleAttemptError(
             f"Conductor no longer wants this attempt: workflow status is {snapshot.workflow_status}, not RUNNING or PAUSED"
@@ -36,3 +33,21 @@ def assert_current_attempt_snapshot(attempt: Attempt, snapshot: Snapshot, lease_
         raise StaleAttemptError(
             f"the lease ran out {-lease_seconds_left:.1f} s ago: Conductor may have given the task to another"
         )
+
+
+def _differences(attempt: Attempt, seen: Snapshot) -> Iterator[tuple[str, object, object]]:
+    """Fields in which the task is not the polled one: name, value read, value polled.
+
+    `worker_id` carries a nonce made for each poll: a rerun hands out the same task id and retry count again, and only the
+    nonce, the start time and the poll count tell its worker from the one before.
+    """
+    compared: tuple[tuple[str, object, object], ...] = (
+        ("workflow_instance_id", seen.workflow_id, attempt.workflow_id),
+        ("task_id", seen.task_id, attempt.task_id),
+        ("status", seen.status, TaskState.IN_PROGRESS),
+        ("retry_count", seen.retry_count, attempt.retry_count),
+        ("worker_id", seen.worker_id, attempt.worker_id),
+        ("start_time", seen.start_time, attempt.start_time),
+        ("poll_count", seen.poll_count, attempt.poll_count),
+    )
+    return (field for field in compared if field[1] != field[2])

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Any, cast
 
 from perago.model import Attempt, Commit, CommitId, Snapshot
-from perago.protocol import commit_labels, fence
+from perago.protocol import commit_labels
+from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
 
 _LATEST_REPORT_MILLISECONDS = 60_000
 """Longer than Conductor works on a report that it received before the workflow ended."""
@@ -106,9 +107,9 @@ def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) 
         return Unlabelled(commit.message, commit.committer, commit_labels.PROTECT in commit.metadata)
     if seen is None:
         return _unknown(by, own, own_run)
-    if seen.status == fence.COMPLETED:
+    if seen.status == TaskState.COMPLETED:
         return _completed(commit, by, seen)
-    if seen.status in fence.UNFINISHED_TASK:
+    if seen.status in UNFINISHED_TASK:
         return _unfinished(by, seen, own)
     return Abandoned(by, f"its task is {seen.status}")
 
@@ -128,7 +129,7 @@ def _ended_long_before(seen: Snapshot, own: Attempt) -> bool:
     workflow that ended just now proves nothing: task and workflow are two reads, and the report may lie between them. Both times
     are Conductor's own.
     """
-    is_over = seen.workflow_status not in fence.ACTIVE_WORKFLOW
+    is_over = seen.workflow_status not in ACTIVE_WORKFLOW
     return is_over and 0 < seen.workflow_ended < own.start_time - _LATEST_REPORT_MILLISECONDS
 
 
@@ -141,7 +142,7 @@ def _completed(commit: Commit, by: commit_labels.Labels, seen: Snapshot) -> Acce
 
 def accepted_ref(seen: Snapshot) -> CommitId | None:
     """The commit that a completed task's output names."""
-    workspace = seen.output.get("workspace") if seen.status == fence.COMPLETED else None
+    workspace = seen.output.get("workspace") if seen.status == TaskState.COMPLETED else None
     ref = cast("Mapping[str, Any]", workspace).get("ref") if isinstance(workspace, Mapping) else None
     return CommitId(ref) if isinstance(ref, str) and ref else None
 

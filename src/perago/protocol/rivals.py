@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from perago.model import Attempt, Snapshot
-from perago.protocol import fence
 from perago.protocol.staging_names import StagingName
+from perago.protocol.statuses import ACTIVE_WORKFLOW, TaskState
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,9 +34,9 @@ def is_live(rival: Rival, own: Attempt) -> bool:
     return (
         seen is not None
         and seen.task_id != own.task_id
-        and seen.status == fence.IN_PROGRESS
+        and seen.status == TaskState.IN_PROGRESS
         and seen.retry_count == rival.name.retry_count
-        and seen.workflow_status in fence.ACTIVE_WORKFLOW
+        and seen.workflow_status in ACTIVE_WORKFLOW
     )
 
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from perago.conductor import reporting
 from perago.errors import ConductorError, ConductorNotFound
 from perago.model import Attempt, TaskType, WorkerId
 from perago.protocol import fence
+from perago.protocol.statuses import ACTIVE_WORKFLOW
 from perago.supervisor import logs
 from perago.supervisor.blocking_calls import Desk
 from perago.supervisor.poller import pause_after
@@ -90,7 +90,7 @@ class LostPolls:
         """The nonce says that it was given to that poll and to nobody else, and that poll is over."""
         with contextlib.suppress(ConductorNotFound):
             seen = await self.desk.call(self.desk.conductor.snapshot, attempt.workflow_id, attempt.task_id)
-            if reporting.is_current(attempt, seen) and seen.workflow_status in fence.ACTIVE_WORKFLOW:
+            if fence.is_current(attempt, seen) and seen.workflow_status in ACTIVE_WORKFLOW:
                 await self.desk.call(self.desk.conductor.hand_back, attempt)
                 self.log.warning(
                     "a task whose poll was cut off is handed back", task_type=attempt.task_type, task_id=attempt.task_id

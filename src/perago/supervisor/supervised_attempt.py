@@ -197,7 +197,7 @@ class Running:
                     seen = await self._seen()
                     if self.lease.fits(time.monotonic(), needed=needed) and time.monotonic() < self.lease.extend_at:
                         return seen
-                    if not reporting.is_current(self.attempt, seen):
+                    if not fence.is_current(self.attempt, seen):
                         # An extension now would be written over whatever its new owner does.
                         return seen
                     await self._extend()
