@@ -1,36 +1,52 @@
-"""Settings of this machine: `.env` in the working directory, then the environment, which wins. Leaves one frozen `Settings`."""
+"""Every setting of Perago, read from `.env` in the working directory and from the environment, which wins.
 
+Two settings name caches: `PERAGO_CACHE_ROOT` is the worker's content cache (objects of workspaces, limited by
+`PERAGO_CACHE_MAX_SIZE`), `PERAGO_CACHE_DIR` keeps what Perago downloads for itself (development servers, Java, Spark's jars).
+"""
+
+import difflib
 import os
 import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from perago import human_units
 from perago.errors import RuntimeConfigError
 from perago.model import LakeAccess
-from perago.protocol import decision
-from perago.spark import options as spark_options
 
 PLACEHOLDER = "replace-me"
+DEFAULT_SPARK_MASTER = "local[*]"
+ENV_FILE = Path(".env")
 
-_LAKEFS_FIELDS = {
-    "lakectl_server_endpoint_url": "LAKECTL_SERVER_ENDPOINT_URL",
-    "lakectl_credentials_access_key_id": "LAKECTL_CREDENTIALS_ACCESS_KEY_ID",
-    "lakectl_credentials_secret_access_key": "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY",
+_LAKEFS = ("LAKECTL_SERVER_ENDPOINT_URL", "LAKECTL_CREDENTIALS_ACCESS_KEY_ID", "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY")
+_OTHER_VARIABLES = {
+    "PERAGO_JOBS": "deploy/perago-worker@.service",
+    "PERAGO_METRICS_PORT": "deploy/perago-worker@.service",
+    "PERAGO_MODULES": "deploy/perago-worker@.service",
+    "PERAGO_TEST_STACK": "the servers that the project's tests use",
 }
+"""Variables that are no settings and still have a meaning, and where it is."""
+_KUBERNETES_SERVICE = re.compile(r"PERAGO\w*_(SERVICE_HOST|(SERVICE_)?PORT\w*)")
+"""What Kubernetes sets in every pod for a Service whose name begins with `perago`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConductorAccess:
-    """Where Conductor is and, where it asks for them, the key and the secret."""
+    """Conductor's address and, if it requires a login, the key and the secret."""
 
     url: str
     auth_key: str | None = field(default=None, repr=False)
@@ -52,18 +68,18 @@ def _web_address(value: str) -> str:
 
 
 def _conductor_address(value: str) -> str:
-    """Conductor's API lives under `/api`; an address without a path means that one."""
+    """Conductor's API is under `/api`, so an address without a path means that one."""
     address = _web_address(value)
     return address if urlsplit(address).path else f"{address}/api"
 
 
-def _prefix(value: str) -> str:
+def _worker_id_prefix(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9]+", value):
         raise ValueError("must be ASCII letters and digits only")
     return value
 
 
-def _directory(value: Path) -> Path:
+def _absolute(value: Path) -> Path:
     return value.expanduser().absolute()
 
 
@@ -71,10 +87,6 @@ def _positive(value: float) -> float:
     if value <= 0:
         raise ValueError("must be more than 0")
     return value
-
-
-def _temporary(name: str) -> Path:
-    return Path(tempfile.gettempdir()) / "perago" / name
 
 
 def _seconds(value: object) -> object:
@@ -85,37 +97,54 @@ def _size(value: object) -> object:
     return human_units.size(value) if isinstance(value, str) else value
 
 
+def _in_temporary_directory(name: str) -> Path:
+    return Path(tempfile.gettempdir()) / "perago" / name
+
+
+def _user_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "perago"
+
+
 Duration = Annotated[float, BeforeValidator(_seconds)]
+PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
-Directory = Annotated[Path, AfterValidator(_directory)]
+Directory = Annotated[Path, AfterValidator(_absolute)]
 
 
-class Settings(BaseSettings):
-    """Every setting of `perago`; the field names are the variables in lower case."""
+def _present(values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Without surrounding blanks and without blank values, so that a blank variable does not hide one in the file."""
+    return {name: value.strip() for name, value in values.items() if value is not None and value.strip()}
 
-    model_config = SettingsConfigDict(frozen=True, hide_input_in_errors=True, extra="forbid", validate_default=True)
 
-    conductor_server_url: Annotated[str, AfterValidator(_conductor_address)] | None = None
-    conductor_auth_key: SecretStr | None = None
-    conductor_auth_secret: SecretStr | None = None
-    lakectl_server_endpoint_url: Annotated[str, AfterValidator(_web_address)] | None = None
-    lakectl_credentials_access_key_id: SecretStr | None = None
-    lakectl_credentials_secret_access_key: SecretStr | None = None
-    perago_workspace_root: Directory = Field(default_factory=lambda: _temporary("workspaces"))
-    perago_log_root: Directory = Field(default_factory=lambda: _temporary("logs"))
-    perago_cache_root: Directory = Field(default_factory=lambda: _temporary("cache"))
-    perago_cache_max_size: Size = 10 * 10**9
-    perago_log_file_max_size: Annotated[Size, AfterValidator(_positive)] = 100 * 10**6
-    perago_log_retention: Annotated[Duration, AfterValidator(_positive)] = 30 * 86400.0
-    perago_worker_id_prefix: Annotated[str, AfterValidator(_prefix)] | None = None
-    perago_failure_reason_max_length: int = Field(default=500, ge=1)
-    perago_unlabelled_head: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
-    perago_workspace_gc_ttl: Annotated[Duration, AfterValidator(_positive)] = 86400.0
-    perago_workspace_gc_interval: Annotated[Duration, AfterValidator(_positive)] = 3600.0
-    perago_shutdown_force_kill_after: Duration | None = Field(default=None, ge=0)
-    perago_spark_master: str | None = None
-    perago_spark_remote: SecretStr | None = None
-    perago_spark_conf_file: Directory | None = None
+class _Environment(EnvSettingsSource):
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return _present(os.environ)
+
+
+class _EnvFile(DotEnvSettingsSource):
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return _read_env_file()
+
+
+class DownloadSettings(BaseSettings):
+    """The settings of what Perago downloads for itself. They are read alone where the others need not be complete."""
+
+    model_config = SettingsConfigDict(
+        # The variables are the field names in upper case.
+        alias_generator=str.upper,
+        case_sensitive=True,
+        frozen=True,
+        hide_input_in_errors=True,
+        # Other programs' variables may be in the file too.
+        extra="ignore",
+        validate_default=True,
+    )
+
+    perago_cache_dir: Directory = Field(default_factory=_user_cache)
+    perago_maven_repository: Annotated[str, AfterValidator(lambda value: value.rstrip("/"))] | None = Field(
+        default=None, repr=False
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -126,14 +155,48 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `load` hands over: the library's own sources let a blank variable hide one in the file."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
+        """Environment before file. The library's own two differ in that blanks count there and `${NAME}` is expanded."""
+        del env_settings, dotenv_settings, file_secret_settings
+        return init_settings, _Environment(settings_cls), _EnvFile(settings_cls)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_placeholder(cls, values: dict[str, Any]) -> dict[str, Any]:
+        for name, value in values.items():
+            if value == PLACEHOLDER:
+                raise ValueError(f"{name} still has the placeholder value {PLACEHOLDER}; set it or remove it")
+        return values
+
+
+class Settings(DownloadSettings):
+    """Every setting; a field's name is the variable in lower case."""
+
+    conductor_server_url: Annotated[str, AfterValidator(_conductor_address)] | None = None
+    conductor_auth_key: SecretStr | None = None
+    conductor_auth_secret: SecretStr | None = None
+    lakectl_server_endpoint_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    lakectl_credentials_access_key_id: SecretStr | None = None
+    lakectl_credentials_secret_access_key: SecretStr | None = None
+    perago_workspace_root: Directory = Field(default_factory=lambda: _in_temporary_directory("workspaces"))
+    perago_log_root: Directory = Field(default_factory=lambda: _in_temporary_directory("logs"))
+    perago_cache_root: Directory = Field(default_factory=lambda: _in_temporary_directory("cache"))
+    perago_cache_max_size: Size = 10 * 10**9
+    perago_log_file_max_size: Annotated[Size, AfterValidator(_positive)] = 100 * 10**6
+    perago_log_retention: PositiveDuration = 30 * 86400.0
+    perago_worker_id_prefix: Annotated[str, AfterValidator(_worker_id_prefix)] | None = None
+    perago_failure_reason_max_length: int = Field(default=500, ge=1)
+    perago_unlabelled_head: Literal["replace", "refuse"] = "replace"
+    perago_workspace_gc_ttl: PositiveDuration = 86400.0
+    perago_workspace_gc_interval: PositiveDuration = 3600.0
+    perago_shutdown_force_kill_after: Duration | None = Field(default=None, ge=0)
+    perago_spark_master: str | None = None
+    perago_spark_remote: SecretStr | None = None
+    perago_spark_conf_file: Directory | None = None
 
     @model_validator(mode="after")
-    def _complete(self) -> "Settings":
-        missing = [name for attribute, name in _LAKEFS_FIELDS.items() if getattr(self, attribute) is None]
-        if 0 < len(missing) < len(_LAKEFS_FIELDS):
+    def _complete(self) -> Self:
+        missing = [name for name in _LAKEFS if getattr(self, name.lower()) is None]
+        if 0 < len(missing) < len(_LAKEFS):
             raise ValueError(f"LakeFS config is incomplete; missing {', '.join(missing)}")
         if (self.conductor_auth_key is None) != (self.conductor_auth_secret is None):
             absent = "CONDUCTOR_AUTH_KEY" if self.conductor_auth_key is None else "CONDUCTOR_AUTH_SECRET"
@@ -144,92 +207,118 @@ class Settings(BaseSettings):
 
     @property
     def conductor(self) -> ConductorAccess | None:
+        """None unless an address is set."""
         if self.conductor_server_url is None:
             return None
-        return ConductorAccess(self.conductor_server_url, _open(self.conductor_auth_key), _open(self.conductor_auth_secret))
+        return ConductorAccess(
+            self.conductor_server_url, _revealed(self.conductor_auth_key), _revealed(self.conductor_auth_secret)
+        )
 
     @property
     def lakefs(self) -> LakeAccess | None:
-        key, secret = _open(self.lakectl_credentials_access_key_id), _open(self.lakectl_credentials_secret_access_key)
+        """None unless all three settings of lakeFS are set."""
+        key, secret = _revealed(self.lakectl_credentials_access_key_id), _revealed(self.lakectl_credentials_secret_access_key)
         if self.lakectl_server_endpoint_url is None or key is None or secret is None:
             return None
         return LakeAccess(self.lakectl_server_endpoint_url, key, secret)
 
-    @property
-    def spark(self) -> spark_options.Options:
-        scratch = self.perago_cache_root / "spark"
-        remote = _open(self.perago_spark_remote)
-        return spark_options.Options(scratch, self.perago_spark_master, remote, self.perago_spark_conf_file)
-
     def require_conductor(self, command: str) -> ConductorAccess:
-        """`command` as a person types it, such as `perago start`."""
+        """`command` as it is typed, such as `perago start`; `RuntimeConfigError` without an address."""
         if self.conductor is None:
             raise RuntimeConfigError(f"CONDUCTOR_SERVER_URL is required for {command}")
         return self.conductor
 
     def require_lakefs(self) -> LakeAccess:
+        """`RuntimeConfigError` if lakeFS is not configured."""
         if self.lakefs is None:
             raise RuntimeConfigError("LakeFS config is required for workspace tasks")
         return self.lakefs
 
     def worker_id_prefix(self, module: str) -> str:
-        """The prefix that was set, or the module's name without other characters."""
+        """The prefix that was set, or the letters and digits of the module's name."""
         return self.perago_worker_id_prefix or re.sub(r"[^A-Za-z0-9]", "", module) or "worker"
 
-    def _spark_address(self) -> str:
-        """Without the parameters of a Connect address, among which a token may be."""
-        remote = _open(self.perago_spark_remote)
-        return self.perago_spark_master or spark_options.LOCAL if remote is None else remote.partition(";")[0]
-
     def resolved(self) -> dict[str, str]:
-        """The local settings as a person would write them; no secret and no address is among them."""
+        """The local settings as they would be written, without secrets and server addresses."""
         force = self.perago_shutdown_force_kill_after
         return {
             "PERAGO_WORKSPACE_ROOT": str(self.perago_workspace_root),
             "PERAGO_LOG_ROOT": str(self.perago_log_root),
             "PERAGO_CACHE_ROOT": str(self.perago_cache_root),
             "PERAGO_CACHE_MAX_SIZE": human_units.show_size(self.perago_cache_max_size),
+            "PERAGO_CACHE_DIR": str(self.perago_cache_dir),
             "PERAGO_LOG_FILE_MAX_SIZE": human_units.show_size(self.perago_log_file_max_size),
             "PERAGO_LOG_RETENTION": human_units.show_seconds(self.perago_log_retention),
             "PERAGO_WORKER_ID_PREFIX": self.perago_worker_id_prefix or "(from the module name)",
             "PERAGO_FAILURE_REASON_MAX_LENGTH": str(self.perago_failure_reason_max_length),
-            "PERAGO_UNLABELLED_HEAD": self.perago_unlabelled_head.value,
+            "PERAGO_UNLABELLED_HEAD": self.perago_unlabelled_head,
             "PERAGO_WORKSPACE_GC_TTL": human_units.show_seconds(self.perago_workspace_gc_ttl),
             "PERAGO_WORKSPACE_GC_INTERVAL": human_units.show_seconds(self.perago_workspace_gc_interval),
             "PERAGO_SHUTDOWN_FORCE_KILL_AFTER": "(unset)" if force is None else human_units.show_seconds(force),
             "PERAGO_SPARK_MASTER": self._spark_address(),
         }
 
+    def _spark_address(self) -> str:
+        """Without the parameters of a Connect address, which may contain a token."""
+        remote = _revealed(self.perago_spark_remote)
+        return self.perago_spark_master or DEFAULT_SPARK_MASTER if remote is None else remote.partition(";")[0]
 
-def load(directory: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read `.env` of `directory` (the working directory) and the environment; `RuntimeConfigError` says what is wrong."""
-    values = _gather((directory or Path()) / ".env", os.environ if environ is None else environ)
-    for name in Settings.model_fields:
-        if values.get(name.upper()) == PLACEHOLDER:
-            raise RuntimeConfigError(f"{name.upper()} still has the placeholder value {PLACEHOLDER}; set it or remove it")
+
+def load() -> Settings:
+    """Read `.env` of the working directory and the environment; `RuntimeConfigError` if a setting is wrong."""
+    return _load(Settings)
+
+
+def load_downloads() -> DownloadSettings:
+    """As `load`, for the settings of downloads only, so that an incomplete server configuration does not matter."""
+    return _load(DownloadSettings)
+
+
+def unknown_variables() -> list[str]:
+    """A line for each variable in `.env` or the environment that begins with `PERAGO_` and is not a setting."""
+    known = [name.upper() for name in Settings.model_fields]
+    present = _present(os.environ) | _read_env_file()
+    return [_unknown(name, known) for name in sorted(present) if _is_unknown(name, known)]
+
+
+def _is_unknown(name: str, known: list[str]) -> bool:
+    if not name.startswith("PERAGO_") or name in known or name in _OTHER_VARIABLES:
+        return False
+    return _KUBERNETES_SERVICE.fullmatch(name) is None
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"{name} is not a setting of Perago" + (f"; did you mean {close[0]}?" if close else "")
+
+
+_SettingsT = TypeVar("_SettingsT", bound=DownloadSettings)
+
+
+def _load(kind: type[_SettingsT]) -> _SettingsT:
     try:
-        return Settings.model_validate({name: values[name.upper()] for name in Settings.model_fields if name.upper() in values})
+        return kind()
     except ValidationError as error:
-        raise RuntimeConfigError(_one_line(error)) from None
+        raise RuntimeConfigError(_first_fault(error)) from None
 
 
-def _gather(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Later wins, and blank is as good as absent, so a blank variable does not hide one in the file."""
+def _read_env_file() -> dict[str, str | None]:
+    if not ENV_FILE.is_file():
+        return {}
     try:
-        written = dotenv_values(file, interpolate=False, encoding="utf-8") if file.is_file() else {}
+        # Secrets may contain `${`, so nothing is expanded.
+        return _present(dotenv_values(ENV_FILE, interpolate=False, encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise RuntimeConfigError(f"{file} cannot be read: {type(error).__name__}") from error
-    layers = [{name: value or "" for name, value in written.items()}, dict(environ)]
-    return {name: value.strip() for layer in layers for name, value in layer.items() if value.strip()}
+        raise RuntimeConfigError(f"{ENV_FILE} cannot be read: {type(error).__name__}") from error
 
 
-def _open(secret: SecretStr | None) -> str | None:
+def _revealed(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
 
 
-def _one_line(error: ValidationError) -> str:
-    """The first fault, naming the variable and never the value."""
+def _first_fault(error: ValidationError) -> str:
+    """One line that names the variable and never the value."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     message = first["msg"].removeprefix("Value error, ")
-    names = [str(part).upper() for part in first["loc"] if str(part) in Settings.model_fields]
+    names = [str(part) for part in first["loc"] if str(part).lower() in Settings.model_fields]
     return f"{names[0]}: {message}" if names else message

@@ -3,9 +3,8 @@ from typing import Any, cast
 
 import pytest
 
-from perago.conductor import registration
+from perago.conductor import port, registration
 from perago.conductor.registration import FieldChange, Verdict
-from perago.conductor import port
 from perago.errors import ConductorRejected
 
 WANTED: dict[str, Any] = {

@@ -18,6 +18,7 @@ from perago.model import BranchName, Repository
 from perago.operate import doctor as examination
 from perago.operate import evidence, findings, protection, protocol_check, recovery, servers
 from perago.operate.findings import Finding, Level
+from perago.protocol import decision
 
 _STYLES = {Level.OK: "green", Level.NOTE: "yellow", Level.ACTION: "bold red"}
 _SHORT = 12
@@ -26,7 +27,7 @@ _SHORT = 12
 def doctor(target: str, *, as_json: bool) -> None:
     repository, branch = _target(target)
     with _connected("perago doctor") as (local, both), _interruptible():
-        found = list(examination.examine(both, repository, branch, local.perago_unlabelled_head))
+        found = list(examination.examine(both, repository, branch, decision.UnlabelledHead(local.perago_unlabelled_head)))
     if as_json:
         shown = [
             {"level": one.level.value, "check": one.check, "subject": one.subject, "text": one.text, "fix": one.fix}

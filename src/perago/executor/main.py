@@ -22,8 +22,10 @@ from perago.executor import interruption, process_state, supervisor_channel
 from perago.lake.client import LakeFS
 from perago.lake.http import Timeouts
 from perago.model import LakeAccess, Outcome, WorkspaceRef
+from perago.protocol import decision
 from perago.provision.progress import Progress
 from perago.spark import engine
+from perago.spark import options as spark_options
 from perago.spark import workspace as spark_workspace
 from perago.workspace import options
 from perago.workspace.local_workspace import LocalWorkspace
@@ -50,7 +52,7 @@ class Executor:
         )
         self._lake = _lake(settings)
         self._tasks: dict[str, TaskDeclaration] = {}
-        self._spark = engine.make(settings.spark, self._fetching)
+        self._spark = engine.make(spark_options.from_settings(settings), self._fetching)
 
     def introduce(self, modules: Sequence[str]) -> None:
         """Import the modules, say what they declare, and connect."""
@@ -91,7 +93,7 @@ class Executor:
             budget=budget,
             emit=self._emit,
             reason_max_length=self._settings.perago_failure_reason_max_length,
-            unlabelled=self._settings.perago_unlabelled_head,
+            unlabelled=decision.UnlabelledHead(self._settings.perago_unlabelled_head),
             patience=Patience(min(LONGEST, budget.publish_seconds)),
         )
         return transaction.run(execution, run.polled.input)

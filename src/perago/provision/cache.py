@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from perago import settings
 from perago.errors import ProvisionError
 from perago.process.stop_request import Cancel
 from perago.provision import manifest
@@ -26,11 +27,8 @@ _GIB = 1 << 30
 
 
 def default_root() -> Path:
-    """PERAGO_CACHE_DIR, else the platform's place for caches."""
-    if named := os.environ.get("PERAGO_CACHE_DIR"):
-        return Path(named).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "perago"
+    """PERAGO_CACHE_DIR, by default `perago` in the user's cache directory."""
+    return settings.load_downloads().perago_cache_dir
 
 
 @dataclass(frozen=True, slots=True)

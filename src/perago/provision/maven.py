@@ -3,13 +3,13 @@
 The registry's address is a setting, or else the one that the pinned package jgo knows.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from perago import settings
 from perago.errors import ProvisionError
 from perago.provision import install_step, python_packages
 from perago.provision.cache import Cache, Recipe
@@ -92,8 +92,8 @@ def _bytes(title: str, part: Path, total: int | None) -> Callable[[], Progress]:
 
 
 def _repository(cache: Cache) -> str:
-    if named := os.environ.get("PERAGO_MAVEN_REPOSITORY"):
-        return named.rstrip("/")
+    if named := settings.load_downloads().perago_maven_repository:
+        return named
     name = f"jgo-{python_packages.version('jgo')}"
     recipe = Recipe(
         name, "find the Maven registry", 1 << 26, lambda into: python_packages.unpack(cache, "jgo", into, cache.log(name))

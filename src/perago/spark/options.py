@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perago.errors import RuntimeConfigError
+from perago.settings import DEFAULT_SPARK_MASTER, Settings
 
-LOCAL = "local[*]"
+LOCAL = DEFAULT_SPARK_MASTER
 _PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:\s]\s*(.*?)\s*")
 
 
@@ -33,6 +34,17 @@ class Options:
         written = {} if self.conf_file is None else read_properties(self.conf_file)
         named = {} if self.master is None else {"spark.master": self.master}
         return {**written, **named, **self.properties}
+
+
+def from_settings(settings: Settings) -> Options:
+    """What a worker with these settings uses."""
+    remote = settings.perago_spark_remote
+    return Options(
+        scratch=settings.perago_cache_root / "spark",
+        master=settings.perago_spark_master,
+        remote=None if remote is None else remote.get_secret_value(),
+        conf_file=settings.perago_spark_conf_file,
+    )
 
 
 def read_properties(file: Path) -> dict[str, str]:
