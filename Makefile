@@ -34,9 +34,19 @@ demo: $(READY) ## the real thing, end to end, on servers of its own
 dev: $(READY) ## a real Conductor and a real lakeFS until Ctrl-C
 	@$(BIN)/perago dev
 
+.PHONY: quick
+quick: $(READY) ## every test that needs no server, in less than a minute
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal -m "not server and not slow and not chaos" $(TEST_ARGS)
+
 .PHONY: test
-test: lint ## lint, then every test, on one pair of servers; TEST_ARGS='tests/lake -k merge' picks some
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
+test: lint ## lint, then every test but the long ones of chaos, on one pair of servers; TEST_ARGS='tests/lake -k merge' selects
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
+
+.PHONY: chaos
+chaos: $(READY) ## full kill matrices, random examples, simulated races and soak; MINUTES=60 for each of the last three (default 5)
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "chaos or hypothesis" --hypothesis-profile=explore $(TEST_ARGS)
+	@$(MAKE) --no-print-directory simulate soak MINUTES=$(or $(MINUTES),5)
+	@$(MAKE) --no-print-directory soak MINUTES=$(or $(MINUTES),5) ARGS=--contention
 
 .PHONY: model
 model: $(READY) ## check the publication protocol with TLC; DEPTH=1 looks further, SHOW=revoke tells a counterexample

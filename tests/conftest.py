@@ -1,23 +1,35 @@
-"""What every test may ask for: `stack`, one real Conductor and one real lakeFS per test run, and names nobody else uses."""
+"""Fixtures and rules for every test: the servers of the run, unique names, and the markers that select tests by speed.
+
+`server` marks tests that need Conductor, lakeFS, Spark or a program that may have to be fetched first. It is added to every test
+that uses one of `SERVER_FIXTURES`; a fixture that needs a server only for some of its parameters marks those parameters. A test
+without the marker fails if it uses the servers of the run or connects to another machine. `slow` (no server, but many seconds)
+and `chaos` (full kill matrices) are set by hand.
+"""
 
 import itertools
 import os
 import re
 import secrets
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.support import worker
+from tests.support.progress import ProgressLines
 
 from perago.dev import stack as stacks
 from perago.errors import SetupError
 from perago.provision.progress import Progress
 
+SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "checker"})
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []
+_CURRENT_TEST: list[pytest.Item] = []
 
-# The same examples on every machine, so that a change is judged by what it changed;
+# The same examples on every machine, so that a result depends on the change alone;
 # `--hypothesis-profile=explore` looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
@@ -25,13 +37,20 @@ settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With xdist the controller starts the servers, because no single worker lives as long as the run."""
-    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+    """With xdist the controller starts the servers, because no single worker process lives as long as the run."""
+    if hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(ProgressLines(config), "progress-lines")
+    if config.getoption("numprocesses", None) and "not server" not in config.option.markexpr:
         _start(config)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The kill matrices first: each takes minutes, and the last file to begin decides when everything has ended."""
+    """Adds `server`, before `-m` deselects. Kill matrices run first: each takes minutes, so none may be the last to begin."""
+    for item in items:
+        if SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.server)
     items.sort(key=lambda item: not item.path.name.startswith("test_kill"))
 
 
@@ -42,8 +61,28 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     if "stack" in wanted:
         _start(session.config)
-    if "installed" in wanted:
+    if "installed_servers" in wanted:
         _or_fail_the_run(lambda: stacks.install(report=_reporter(session.config)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Remembers which test runs; one without the marker cannot connect to another machine."""
+    _CURRENT_TEST[:] = [item]
+    if item.get_closest_marker("server"):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", _connect_to_this_machine)
+        return (yield)
+
+
+def _connect_to_this_machine(connection: socket.socket, address: Any) -> None:
+    if isinstance(address, tuple) and address[0] not in {"127.0.0.1", "::1", "localhost"}:
+        raise AssertionError(f"a test without the marker 'server' connects to {address[0]}")
+    _CONNECT(connection, address)
+
+
+_CONNECT = socket.socket.connect
 
 
 def pytest_unconfigure() -> None:
@@ -72,7 +111,7 @@ def _or_fail_the_run(action: Callable[[], None]) -> None:
 
 
 def _reporter(config: pytest.Config) -> Callable[[Progress], None]:
-    """Says which long step begins: an empty cache keeps people waiting for minutes."""
+    """Names each long step as it begins: with an empty cache some take minutes."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     said: set[str] = set()
 
@@ -87,13 +126,22 @@ def _reporter(config: pytest.Config) -> Callable[[Progress], None]:
 @pytest.fixture(scope="session")
 def stack(request: pytest.FixtureRequest) -> stacks.Endpoints:
     """The servers of this run; those of PERAGO_TEST_STACK (a file written by `perago dev --json`) if it is set."""
+    if not any(item.get_closest_marker("server") for item in _CURRENT_TEST):
+        pytest.fail("a test without the marker 'server' uses the servers of the run")
     _start(request.config)  # where only tests were collected that choose their server while they run
     return stacks.Endpoints.from_json(Path(os.environ[_REUSE]).read_text())
 
 
 @pytest.fixture(scope="session")
-def installed() -> None:
+def installed_servers() -> None:
     """Both servers are in the cache: for tests that start their own."""
+
+
+@pytest.fixture
+def rig(stack: stacks.Endpoints, tmp_path: Path) -> Iterator[worker.Rig]:
+    """Workers on the servers of the run, with task types, a repository and directories of their own."""
+    with worker.rig(stack, tmp_path / "rig") as made:
+        yield made
 
 
 @pytest.fixture

@@ -27,6 +27,6 @@ def memory() -> Bed:
     return memory_bed()
 
 
-@pytest.fixture(params=["memory", "lakefs"])
+@pytest.fixture(params=["memory", pytest.param("lakefs", marks=pytest.mark.server)])
 def bed(request: pytest.FixtureRequest) -> Bed:
     return memory_bed() if request.param == "memory" else request.getfixturevalue("real_bed")

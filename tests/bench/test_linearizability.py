@@ -9,6 +9,9 @@ import pytest
 from bench import _linearizability as lin
 from bench._linearizability import History, Publish, Read, UnusableHistory
 
+pytestmark = pytest.mark.server
+"""The checker is a Go program that is built once and then taken from the cache."""
+
 
 def publish(name: str, given: str, made: str, called: int, returned: int | None) -> Publish:
     return Publish(name, given, made, called, returned)

@@ -18,7 +18,7 @@ DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3, "none": None, "price
 FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full", ("line one", "line two ü"))
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.server)])
 def arranged(request: pytest.FixtureRequest) -> Iterator[Arranged]:
     if request.param == "fake":
         yield conductor_sites.Fake()

@@ -17,7 +17,7 @@ FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full")
 MEGABYTE = 1024 * 1024
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.server)])
 def arranged(request: pytest.FixtureRequest) -> Iterator[Arranged]:
     if request.param == "fake":
         yield conductor_sites.Fake()

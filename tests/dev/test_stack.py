@@ -91,7 +91,9 @@ def temp(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(300)
-def test_a_script_can_start_use_and_stop_it_and_state_is_kept_across_runs(installed: None, tmp_path: Path, temp: Path) -> None:
+def test_a_script_can_start_use_and_stop_it_and_state_is_kept_across_runs(
+    installed_servers: None, tmp_path: Path, temp: Path
+) -> None:
     data, env_file = tmp_path / "data", tmp_path / ".env"
     env_file.write_text("MINE=1\nCONDUCTOR_SERVER_URL=old\n")
     with perago_dev("--json", "--data-dir", str(data), "--env-file", str(env_file), temp=temp) as process:
@@ -125,7 +127,7 @@ def test_a_script_can_start_use_and_stop_it_and_state_is_kept_across_runs(instal
 
 
 @pytest.mark.timeout(300)
-def test_neither_server_survives_when_the_command_is_killed(installed: None, temp: Path) -> None:
+def test_neither_server_survives_when_the_command_is_killed(installed_servers: None, temp: Path) -> None:
     with perago_dev("--json", temp=temp) as process:
         started = ready(process)
         assert Path(started["data_dir"]).parent == temp
@@ -135,7 +137,7 @@ def test_neither_server_survives_when_the_command_is_killed(installed: None, tem
 
 
 @pytest.fixture(scope="module")
-def own(installed: None) -> Generator[Stack]:
+def own(installed_servers: None) -> Generator[Stack]:
     with Stack() as stack:
         yield stack
 

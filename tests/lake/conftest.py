@@ -15,6 +15,6 @@ def real(stack: Endpoints, fresh_name: Callable[[], str]) -> Generator[RealSite]
     site.close()
 
 
-@pytest.fixture(params=["memory", "lakefs"])
+@pytest.fixture(params=["memory", pytest.param("lakefs", marks=pytest.mark.server)])
 def site(request: pytest.FixtureRequest) -> Site:
     return MemorySite() if request.param == "memory" else request.getfixturevalue("real")

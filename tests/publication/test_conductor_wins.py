@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 from tests.support.fault_proxy import Exchange
-from tests.support.kill_matrix import TASK_UPDATE, Hold
+from tests.support.kill_matrix import TASK_UPDATE, HeldRequest
 from tests.support.publication import REMOVED, Branch, Held, World
 from tests.support.worker import eventually
 
@@ -13,7 +13,7 @@ from perago.model import BranchName, CommitId
 
 def test_a_late_report_that_a_rerun_has_overtaken(world: World, branch: Branch) -> None:
     """The first execution's report arrives when the rerun has published but not yet reported."""
-    late, later, gate = Hold(), Hold(), world.gate()
+    late, later, gate = HeldRequest(), HeldRequest(), world.gate()
 
     def hold_the_next_report(exchange: Exchange) -> None:
         world.conductor.on(TASK_UPDATE, later)

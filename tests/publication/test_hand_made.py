@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.support.kill_matrix import Hold
+from tests.support.kill_matrix import HeldRequest
 from tests.support.publication import ATTEMPTS, REASON_LIMIT, REMOVED, Branch, Json, World
 from tests.support.worker import eventually
 
@@ -83,7 +83,7 @@ BY_HAND: dict[str, Callable[[Branch], CommitId]] = {
 
 def slip_in(branch: Branch, how: str) -> tuple[CommitId, WorkflowId]:
     """The step has read the head and sent its merge when a person's commit gets there first."""
-    hold = Hold()
+    hold = HeldRequest()
     branch.world.lakefs.on(branch.merge_request, hold)
     workflow = branch.start(branch.step("it"))
     assert hold.reached.wait(30)

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from tests.support.kill_matrix import Hold
+from tests.support.kill_matrix import HeldRequest
 from tests.support.publication import ATTEMPTS, INPUT, REMOVED, SLOTS, Branch, World, loop
 from tests.support.worker import eventually
 
@@ -224,7 +224,7 @@ def test_the_retry_of_an_executor_that_died_after_publishing(world: World, branc
 
 def publish_and_die(world: World, branch: Branch, *adds: str | None) -> CommitId:
     """A step whose executor is killed before it learns that its merge was made; the commit of that merge."""
-    hold = Hold(after=True)
+    hold = HeldRequest(after=True)
     world.lakefs.on(branch.merge_request, hold)
     branch.start(branch.step("it", *adds))
     assert hold.reached.wait(30)

@@ -39,27 +39,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fetched before the first test, because that may take longer than a test may."""
-    if not session.config.option.collectonly and any("needed" in getattr(item, "fixturenames", ()) for item in session.items):
+    if not session.config.option.collectonly and any(
+        "spark_runtime" in getattr(item, "fixturenames", ()) for item in session.items
+    ):
         runtime.ensure()
 
 
 @pytest.fixture(scope="session")
-def needed() -> runtime.Runtime:
+def spark_runtime() -> runtime.Runtime:
     return runtime.ensure()
 
 
 @pytest.fixture(scope="session")
-def quick(stack: Endpoints, needed: runtime.Runtime) -> str:
+def quick(stack: Endpoints, spark_runtime: runtime.Runtime) -> str:
     """Java options of drivers that are killed soon, for tests that start many."""
     return spark_class_archive.java_options(stack)
 
 
 @pytest.fixture(scope="session")
-def driver(needed: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def driver(spark_runtime: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     scratch: Path = tmp_path_factory.mktemp("spark")
     cache = Cache(default_root(), Cancel(), quiet)
     jars = ",".join(str(maven.jar(cache, coordinates, sha256)) for coordinates, sha256 in DELTA.items())
-    made = Driver(options.Options(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: needed)
+    made = Driver(options.Options(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: spark_runtime)
     yield made
     made.close()
     assert list(scratch.iterdir()) == []

@@ -42,15 +42,18 @@ class ConnectServer:
 
 
 @pytest.fixture(scope="module")
-def server(driver: Driver, needed: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+def server(driver: Driver, spark_runtime: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     """A process has one kind of Spark at a time: the driver of the other tests rests."""
     driver.close()
     room = tmp_path_factory.mktemp("connect")
     file = room / "spark.properties"
-    jars = {"spark.driver.extraClassPath": ":".join(map(str, needed.jars)), "spark.sql.warehouse.dir": str(room / "warehouse")}
+    jars = {
+        "spark.driver.extraClassPath": ":".join(map(str, spark_runtime.jars)),
+        "spark.sql.warehouse.dir": str(room / "warehouse"),
+    }
     file.write_text(options.render({**SMALL, **jars}))
     line = ["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(file), "--class", SERVER, "spark-internal"]
-    process = spark_cluster._start(needed, room / "server", line, memory="1g")
+    process = spark_cluster._start(spark_runtime, room / "server", line, memory="1g")
     try:
         port = spark_cluster._said(room / "server.log", r"Spark Connect server started at: \S+:(\d+)")
         yield ConnectServer(f"sc://127.0.0.1:{port}", process)

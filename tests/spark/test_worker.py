@@ -16,7 +16,7 @@ CRAWL = "tests.support.tasks.spark_crawl"
 
 
 @pytest.fixture
-def rig(stack: Endpoints, needed: Runtime, tmp_path: Path) -> Iterator[rigs.Rig]:
+def rig(stack: Endpoints, spark_runtime: Runtime, tmp_path: Path) -> Iterator[rigs.Rig]:
     with rigs.rig(stack, tmp_path / "rig") as made:
         yield made
 

@@ -1,7 +1,8 @@
-"""A worker behind proxies whose attempt stands still at a named step while something is killed; what has to hold afterwards.
+"""The kill matrix: an attempt is stopped at a phase, a victim is killed with SIGKILL, and the invariants are checked afterwards.
 
-A proxy holds the request that marks the step. One whose sender is killed meanwhile is let through only after the retry has been
-accepted, as a slow network would do it.
+A proxy holds the request that marks the phase. If its sender is killed meanwhile, the request is forwarded only after the retry
+has been accepted, as on a slow network. The full matrix (every phase with every victim) belongs to `make chaos`; `make test` runs
+a `selection` of it that contains every phase and every victim.
 """
 
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from _pytest.mark import ParameterSet
 from tests.support import worker as rigs
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.worker import Gate, Rig, Worker, eventually
@@ -32,13 +34,13 @@ UPLOAD = rf"\w+ {REPOSITORY}/branches/perago-staging[^/]*/objects"
 BRANCH = rf"POST {REPOSITORY}/branches$"
 OBJECTS = rf"GET {REPOSITORY}/refs/[^/]+/objects"
 STAGED_OBJECTS = rf"GET {REPOSITORY}/refs/perago-staging[^/]*/objects"
-IN_BODY = "the body has come to its gate"
+IN_BODY = "the body waits at its gate"
 PATIENCE = 120.0
-"""On a machine that is busy with other tests, too."""
+"""Seconds that one step may take on a machine that is busy with other tests."""
 
 
 class Process(IntEnum):
-    """Each takes those before it along when it is killed."""
+    """Killing one also ends those with a lower number."""
 
     NONE = 0
     DRIVER = 1
@@ -47,21 +49,24 @@ class Process(IntEnum):
 
 
 @dataclass(frozen=True)
-class Point:
-    """A step of the attempt: which request is held, whose it is, and on which side of the server. None: the body waits itself."""
+class Phase:
+    """A step of the attempt: the request that is held, its sender, and whether the server has acted by then.
+
+    Without a pattern no request is held; the body waits at its gate.
+    """
 
     name: str
     sender: Process = Process.NONE
     pattern: str | None = None
     after: bool = False
     armed_by: str | None = None
-    """Only from this request to lakeFS on (or `IN_BODY`), because the pattern also matches earlier ones."""
+    """HeldRequest only after this request to lakeFS (or `IN_BODY`), because the pattern also matches earlier requests."""
     before_body: bool = False
 
 
 @dataclass
-class Hold:
-    """A request that waits, before the server sees it or before its reply is passed on."""
+class HeldRequest:
+    """A fault that delays a request, before the server receives it or before its reply is returned."""
 
     after: bool = False
     reached: threading.Event = field(default_factory=threading.Event)
@@ -72,7 +77,7 @@ class Hold:
         reply = exchange.forward() if self.after else None
         self.reached.set()
         while not self.released.is_set():
-            # Raises where the proxy stops meanwhile.
+            # Raises if the proxy stops meanwhile.
             exchange.wait(0.05)
         try:
             exchange.client.send((reply or exchange.forward()).raw)
@@ -80,11 +85,8 @@ class Hold:
             self.passed.set()
 
 
-class Subject(Protocol):
-    """The task whose attempts are hit."""
-
-    @property
-    def points(self) -> Sequence[Point]: ...
+class TaskUnderTest(Protocol):
+    """The task whose attempts are interrupted."""
 
     def seed(self, rig: Rig) -> None: ...
 
@@ -97,51 +99,51 @@ class Subject(Protocol):
         ...
 
     def check_nothing_left(self, rig: Rig, worker: Worker) -> None:
-        """On this machine, beside what the idle worker needs."""
+        """Nothing on this machine but what an idle worker needs."""
         ...
 
 
 @dataclass
-class Arena:
-    """A worker behind proxies, and one workflow after the other."""
+class KillHarness:
+    """A worker behind proxies that runs one workflow after the other."""
 
     rig: Rig
-    subject: Subject
+    task: TaskUnderTest
     conductor: FaultProxy
     lakefs: FaultProxy
     response: str = "60"
 
     def worker(self) -> Worker:
         environ = {"CONDUCTOR_SERVER_URL": self.conductor.url, "LAKECTL_SERVER_ENDPOINT_URL": self.lakefs.url}
-        return self.subject.start(self.rig, {**environ, "E2E_RETRIES": "9", "E2E_RESPONSE": self.response})
+        return self.task.start(self.rig, {**environ, "E2E_RETRIES": "9", "E2E_RESPONSE": self.response})
 
-    def begin(self, point: Point) -> "Cell":
-        """A workflow that stands still at the point."""
-        gate, hold = self.rig.gate(), Hold(point.after)
-        cell = Cell(self, point, self.rig.head().id, gate, hold)
-        if point.armed_by is None:
-            self._arm(point, hold)
-        elif point.armed_by != IN_BODY:
-            self.lakefs.on(point.armed_by, self._arming(point, hold))
-        cell.workflow = self.subject.begin(self.rig, cell.base, point.name, gate)
-        if not point.before_body:
+    def begin(self, phase: Phase) -> "Cell":
+        """A workflow whose attempt is stopped at the phase."""
+        gate, hold = self.rig.gate(), HeldRequest(phase.after)
+        cell = Cell(self, phase, self.rig.head().id, gate, hold)
+        if phase.armed_by is None:
+            self._arm(phase, hold)
+        elif phase.armed_by != IN_BODY:
+            self.lakefs.on(phase.armed_by, self._arming(phase, hold))
+        cell.workflow = self.task.begin(self.rig, cell.base, phase.name, gate)
+        if not phase.before_body:
             gate.reached(PATIENCE)
-        if point.armed_by == IN_BODY:
-            self._arm(point, hold)
-        if point.pattern is not None:
+        if phase.armed_by == IN_BODY:
+            self._arm(phase, hold)
+        if phase.pattern is not None:
             gate.open()
-            assert hold.reached.wait(PATIENCE), f"{point.name} was not reached"
+            assert hold.reached.wait(PATIENCE), f"{phase.name} was not reached"
         return cell
 
-    def _arm(self, point: Point, hold: Hold) -> None:
-        if point.pattern is not None:
-            proxy = self.conductor if point.sender is Process.SUPERVISOR else self.lakefs
-            proxy.on(point.pattern, hold)
+    def _arm(self, phase: Phase, hold: HeldRequest) -> None:
+        if phase.pattern is not None:
+            proxy = self.conductor if phase.sender is Process.SUPERVISOR else self.lakefs
+            proxy.on(phase.pattern, hold)
 
-    def _arming(self, point: Point, hold: Hold) -> Fault:
+    def _arming(self, phase: Phase, hold: HeldRequest) -> Fault:
         def fault(exchange: Exchange) -> None:
             reply = exchange.forward()
-            self._arm(point, hold)
+            self._arm(phase, hold)
             exchange.client.send(reply.raw)
 
         return fault
@@ -149,121 +151,113 @@ class Arena:
 
 @dataclass
 class Cell:
-    arena: Arena
-    point: Point
+    """One workflow of the matrix, stopped at a phase."""
+
+    harness: KillHarness
+    phase: Phase
     base: CommitId
     gate: Gate
-    hold: Hold
+    hold: HeldRequest
     workflow: WorkflowId = WorkflowId("")  # noqa: RUF009  an id is a str
 
-    def release_what_outlives(self, killed: Process) -> None:
-        """The next body passes the same gate; a request goes on whose sender lives."""
-        if self.point.pattern is None:
+    def release_survivors(self, killed: Process) -> None:
+        """Open the gate for the next body, or forward the request if its sender is alive."""
+        if self.phase.pattern is None:
             self.gate.open()
-        elif self.point.sender > killed:
+        elif self.phase.sender > killed:
             self.hold.released.set()
 
     def check(self) -> None:
-        """What has to hold once the workflow has completed."""
-        rig, name = self.arena.rig, self.point.name
+        """The invariants of a completed workflow: the accepted result is the head, directly on its input."""
+        rig, name = self.harness.rig, self.phase.name
         head = rig.head()
         accepted = [task for task in rig.tasks(self.workflow) if task["status"] == "COMPLETED"]
         assert [task["outputData"]["workspace"]["ref"] for task in accepted] == [head.id], name
         assert head.parents == (self.base,), name
         assert not list(rig.site.lake.uncommitted(rig.site.repository, rigs.MAIN)), name
-        self.arena.subject.check_step(rig, self.base, head, name)
+        self.harness.task.check_step(rig, self.base, head, name)
 
-    def check_after_all(self, worker: Worker) -> None:
-        """Also when the last request of the dead has come through."""
+    def check_at_end(self, worker: Worker) -> None:
+        """The invariants hold, also after the last request of a killed process has arrived."""
         self.check()
-        if self.point.pattern is not None:
+        if self.phase.pattern is not None:
             self.hold.released.set()
-            assert self.hold.passed.wait(PATIENCE), self.point.name
-        if self.point.pattern == BRANCH and not self.point.after:
-            # A branch that is made after its owner's death, and after the retry's: only the collector can still find it.
-            self.arena.rig.collect_garbage()
+            assert self.hold.passed.wait(PATIENCE), self.phase.name
+        if self.phase.pattern == BRANCH and not self.phase.after:
+            # A branch that is created after its attempt and the retry have ended: only garbage collection can find it.
+            self.harness.rig.collect_garbage()
         self.check_nothing_left(worker)
         self.check()
 
     def check_nothing_left(self, worker: Worker) -> None:
-        rig, name = self.arena.rig, self.point.name
+        rig, name = self.harness.rig, self.phase.name
         eventually(lambda: not rig.staging_branches(), within=20, what=f"{name}: the end of the staging branches")
         eventually(lambda: not rig.left_workspaces(), within=20, what=f"{name}: the end of the workspaces")
-        self.arena.subject.check_nothing_left(rig, worker)
+        self.harness.task.check_nothing_left(rig, worker)
 
 
 @contextmanager
-def arena(stack: Endpoints, folder: Path, subject: Subject, response: str = "60") -> Generator[Arena]:
+def kill_harness(stack: Endpoints, folder: Path, task: TaskUnderTest, response: str = "60") -> Generator[KillHarness]:
     with ExitStack() as things:
         rig = things.enter_context(rigs.rig(stack, folder))
         conductor = things.enter_context(FaultProxy(stack.conductor_url))
         lakefs = things.enter_context(FaultProxy(stack.lakefs_url))
-        subject.seed(rig)
-        yield Arena(rig, subject, conductor, lakefs, response)
+        task.seed(rig)
+        yield KillHarness(rig, task, conductor, lakefs, response)
 
 
-@dataclass
-class Row:
-    """The printed line of one victim."""
-
-    victim: str
-    points: Sequence[Point]
-    capsys: pytest.CaptureFixture[str]
-    cells: list[str] = field(default_factory=list[str])
-
-    def green(self, point: Point) -> None:
-        self.cells.append(point.name)
-
-    def show(self) -> None:
-        with self.capsys.disabled():
-            print(f"\nSIGKILL of {self.victim}: " + ", ".join(f"{cell} ok" for cell in self.cells))  # noqa: T201
-        assert self.cells == [point.name for point in self.points]
+def selection(phases: Sequence[Phase], victims: Sequence[str]) -> dict[str, list[Phase]]:
+    """A part of the matrix with every phase once and every victim at least once: the victims take turns."""
+    return {victim: list(phases[number :: len(victims)]) for number, victim in enumerate(victims)}
 
 
-# one victim at every point
+def row(phases: Sequence[Phase], victims: Sequence[str], victim: str) -> list[ParameterSet]:
+    """Values of a test parameter: the phases selected for the victim, and all phases for `make chaos`."""
+    selected = selection(phases, victims)[victim]
+    return [pytest.param(selected, id="selection"), pytest.param(list(phases), id="all", marks=pytest.mark.chaos)]
 
 
-def kill_executor(place: Arena, row: Row) -> None:
-    worker = place.worker()
-    for point in place.subject.points:
-        cell = place.begin(point)
+# one victim at each of the phases
+
+
+def kill_executor(harness: KillHarness, phases: Sequence[Phase]) -> None:
+    worker = harness.worker()
+    for phase in phases:
+        cell = harness.begin(phase)
         (executor,) = worker.executors()
         os.kill(executor, signal.SIGKILL)
-        cell.release_what_outlives(Process.EXECUTOR)
+        cell.release_survivors(Process.EXECUTOR)
         eventually(lambda executor=executor: executor not in worker.executors() and worker.executors(), within=PATIENCE)
-        assert place.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", point.name
-        cell.check_after_all(worker)
-        row.green(point)
+        assert harness.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", phase.name
+        cell.check_at_end(worker)
 
 
-def kill_supervisor(place: Arena, row: Row) -> None:
-    worker = place.worker()
-    for point in place.subject.points:
-        cell = place.begin(point)
+def kill_supervisor(harness: KillHarness, phases: Sequence[Phase]) -> None:
+    worker = harness.worker()
+    for phase in phases:
+        cell = harness.begin(phase)
         worker.kill()
-        eventually(lambda worker=worker: not worker.survivors(), within=20, what=f"{point.name}: the end of the processes")
-        cell.release_what_outlives(Process.SUPERVISOR)
-        worker = place.worker()
-        assert ended_after_timeout(place.rig, cell.workflow) == "COMPLETED", point.name
-        cell.check_after_all(worker)
-        row.green(point)
+        eventually(lambda worker=worker: not worker.survivors(), within=20, what=f"{phase.name}: the end of the processes")
+        cell.release_survivors(Process.SUPERVISOR)
+        worker = harness.worker()
+        assert ended_after_timeout(harness.rig, cell.workflow) == "COMPLETED", phase.name
+        cell.check_at_end(worker)
 
 
-def kill_server(place: Arena, row: Row, server: Server) -> None:
-    worker = place.worker()
-    for point in place.subject.points:
-        cell = place.begin(point)
+def kill_server(harness: KillHarness, phases: Sequence[Phase], server: Server) -> None:
+    worker = harness.worker()
+    for phase in phases:
+        cell = harness.begin(phase)
         server.kill()
         server.start()
-        cell.release_what_outlives(Process.NONE)
-        assert place.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", point.name
-        cell.check_after_all(worker)
-        row.green(point)
+        cell.release_survivors(Process.NONE)
+        assert harness.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", phase.name
+        cell.check_at_end(worker)
     assert worker.stop() == 0
 
 
 def ended_after_timeout(rig: Rig, workflow: WorkflowId) -> str:
-    """Conductor looks at timeouts late; an operator may ask it to look now."""
+    """The final status; asks Conductor to evaluate timeouts now, because it does so late on its own."""
 
     def final() -> str:
         rig.real.call("PUT", f"/workflow/decide/{workflow}")

@@ -1,4 +1,4 @@
-"""The steps of a Spark attempt, and the task that is hit at each of them; the driver is one more process that can die."""
+"""The phases of a Spark attempt and the Spark task of the kill matrix; the driver is one more victim."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support import kill_matrix, spark_class_archive
 from tests.support import worker as rigs
-from tests.support.kill_matrix import Arena, Point, Process, Row
+from tests.support.kill_matrix import KillHarness, Phase, Process
 from tests.support.worker import Gate, Rig, Worker
 
 from perago.model import Commit, CommitId, WorkflowId
@@ -25,10 +25,11 @@ PART = r"PUT /[^/]+/perago-staging[^/]*/\S*partNumber="
 COMPLETION = r"POST /[^/]+/perago-staging[^/]*/\S*uploadId="
 DIFF = rf"GET {kill_matrix.REPOSITORY}/branches/perago-staging[^/]*/diff"
 
-POINTS = [
-    Point("opening", Process.EXECUTOR, kill_matrix.OBJECTS, before_body=True),
-    Point("before the first fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.OBJECTS, before_body=True),
-    Point(
+VICTIMS = ("driver", "executor", "supervisor", "lakefs", "conductor")
+PHASES = [
+    Phase("opening", Process.EXECUTOR, kill_matrix.OBJECTS, before_body=True),
+    Phase("before the first fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.OBJECTS, before_body=True),
+    Phase(
         "after the first fence",
         Process.SUPERVISOR,
         kill_matrix.TASK_READ,
@@ -36,31 +37,27 @@ POINTS = [
         armed_by=kill_matrix.OBJECTS,
         before_body=True,
     ),
-    Point("before the staging branch", Process.EXECUTOR, kill_matrix.BRANCH, before_body=True),
-    Point("after the staging branch", Process.EXECUTOR, kill_matrix.BRANCH, after=True, before_body=True),
-    Point("writing an object", Process.DRIVER, PART, before_body=True),
-    Point("between two writes"),
-    Point("completing an object", Process.DRIVER, COMPLETION, armed_by=kill_matrix.IN_BODY),
-    Point("settling", Process.EXECUTOR, DIFF),
-    Point("before the fence after the body", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.STAGED_OBJECTS),
-    Point("after the staging commit", Process.EXECUTOR, kill_matrix.COMMIT, after=True),
-    Point("before the second fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.COMMIT),
-    Point("before publish", Process.EXECUTOR, kill_matrix.MERGE),
-    Point("after publish", Process.EXECUTOR, kill_matrix.MERGE, after=True),
-    Point("before the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE),
-    Point("after the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE, after=True),
+    Phase("before the staging branch", Process.EXECUTOR, kill_matrix.BRANCH, before_body=True),
+    Phase("after the staging branch", Process.EXECUTOR, kill_matrix.BRANCH, after=True, before_body=True),
+    Phase("writing an object", Process.DRIVER, PART, before_body=True),
+    Phase("between two writes"),
+    Phase("completing an object", Process.DRIVER, COMPLETION, armed_by=kill_matrix.IN_BODY),
+    Phase("settling", Process.EXECUTOR, DIFF),
+    Phase("before the fence after the body", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.STAGED_OBJECTS),
+    Phase("after the staging commit", Process.EXECUTOR, kill_matrix.COMMIT, after=True),
+    Phase("before the second fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.COMMIT),
+    Phase("before publish", Process.EXECUTOR, kill_matrix.MERGE),
+    Phase("after publish", Process.EXECUTOR, kill_matrix.MERGE, after=True),
+    Phase("before the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE),
+    Phase("after the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE, after=True),
 ]
 
 
 @dataclass(frozen=True)
 class SparkTask:
-    """Implements `kill_matrix.Subject`."""
+    """Implements `kill_matrix.TaskUnderTest`."""
 
     java_options: str = spark_class_archive.QUICK
-
-    @property
-    def points(self) -> Sequence[Point]:
-        return POINTS
 
     def seed(self, rig: Rig) -> None:
         rig.site.publish("main", {"data/log/first": b"first\n", "data/last/first": b"first\n", "elsewhere/kept": b"untouched"})
@@ -97,18 +94,17 @@ class SparkTask:
         assert [path for pid in drivers(worker) for path in unpacked_libraries(pid) if not path.startswith(str(home))] == []
 
 
-def kill_driver(place: Arena, row: Row) -> None:
-    worker = place.worker()
-    for point in place.subject.points:
-        cell = place.begin(point)
+def kill_driver(harness: KillHarness, phases: Sequence[Phase]) -> None:
+    worker = harness.worker()
+    for phase in phases:
+        cell = harness.begin(phase)
         (driver,) = drivers(worker)
         os.kill(driver, signal.SIGKILL)
-        cell.release_what_outlives(Process.DRIVER)
-        assert place.rig.ended(cell.workflow, within=kill_matrix.PATIENCE) == "COMPLETED", point.name
-        # Only a body that needed it has failed; whoever comes before or after goes on with another driver, or without one.
-        assert len(place.rig.tasks(cell.workflow)) == 1 + (point.sender in {Process.NONE, Process.DRIVER}), point.name
-        cell.check_after_all(worker)
-        row.green(point)
+        cell.release_survivors(Process.DRIVER)
+        assert harness.rig.ended(cell.workflow, within=kill_matrix.PATIENCE) == "COMPLETED", phase.name
+        # Only a body that was using the driver fails; earlier and later phases continue with another driver, or without one.
+        assert len(harness.rig.tasks(cell.workflow)) == 1 + (phase.sender in {Process.NONE, Process.DRIVER}), phase.name
+        cell.check_at_end(worker)
     assert not worker.said("failed to clean local workspace")
     assert worker.stop() == 0
 

@@ -19,7 +19,7 @@ def memory_lab() -> workspaces.MemoryLab:
     return workspaces.MemoryLab()
 
 
-@pytest.fixture(params=["memory", "lakefs"])
+@pytest.fixture(params=["memory", pytest.param("lakefs", marks=pytest.mark.server)])
 def lab(request: pytest.FixtureRequest) -> workspaces.Lab:
     """The same test on the fake and on a real lakeFS."""
     return request.getfixturevalue("memory_lab" if request.param == "memory" else "server_lab")

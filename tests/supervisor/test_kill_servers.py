@@ -1,0 +1,32 @@
+"""SIGKILL of lakeFS or Conductor: the accepted result is the head, directly on its input, and nothing is left."""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.support import kill_matrix
+from tests.support.kill_matrix import Phase
+from tests.support.local_kill_matrix import PHASES, VICTIMS, LocalTask
+
+from perago.dev.stack import Options, Stack
+
+
+@pytest.fixture(scope="module")
+def own_stack(installed_servers: None, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
+    """Servers that may be killed."""
+    with Stack(Options(tmp_path_factory.mktemp("stack"))) as started:
+        yield started
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "lakefs"))
+def test_lakefs_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[Phase]) -> None:
+    with kill_matrix.kill_harness(own_stack.endpoints, tmp_path / "rig", LocalTask(), response="240") as harness:
+        kill_matrix.kill_server(harness, phases, own_stack.lakefs)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "conductor"))
+def test_conductor_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[Phase]) -> None:
+    with kill_matrix.kill_harness(own_stack.endpoints, tmp_path / "rig", LocalTask(), response="240") as harness:
+        kill_matrix.kill_server(harness, phases, own_stack.conductor)
