@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from perago.dev import go
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import cache as caches
 from perago.provision import install_step
 from perago.provision.cache import Cache, Recipe
@@ -110,13 +110,13 @@ def check(history: History, *, html: Path | None = None, report: Report = quiet)
 
 def program(report: Report = quiet) -> Path:
     """The checker, built if this version of its source has not been built yet."""
-    cancel = Cancel()
+    stop_request = StopRequest()
     try:
-        cache = Cache(caches.default_root(), cancel, report)
+        cache = Cache(caches.default_root(), stop_request, report)
         name = f"linearizability-{_digest()}"
         return cache.ensure(Recipe(name, "linearizability checker", _DISK, lambda into: _build(cache, name, into))) / "check"
     finally:
-        cancel.close()
+        stop_request.close()
 
 
 def _clients(operations: Sequence[Publish | Read]) -> list[int]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from model import cases, story, tlc
 from perago.cli import progress
 from perago.errors import PeragoError
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision.cache import Cache, default_root
 
 _BROKEN = {
@@ -59,12 +59,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _install(workers: int) -> tlc.Checker:
-    cancel = Cancel()
+    stop_request = StopRequest()
     try:
         with progress.shown() as report:
-            return tlc.install(Cache(default_root(), cancel, report), workers)
+            return tlc.install(Cache(default_root(), stop_request, report), workers)
     finally:
-        cancel.close()
+        stop_request.close()
 
 
 def _check_all(screen: Console, checker: tlc.Checker, wanted: Sequence[cases.Case], jobs: int) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perago.dev import go
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import java
 from perago.provision.cache import Cache
 from perago.provision.progress import quiet
@@ -21,9 +21,9 @@ SETTINGS = """Property settings:
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Generator[Cache]:
-    cancel = Cancel()
-    yield Cache(tmp_path / "cache", cancel, quiet)
-    cancel.close()
+    stop_request = StopRequest()
+    yield Cache(tmp_path / "cache", stop_request, quiet)
+    stop_request.close()
 
 
 def program(path: Path, script: str) -> Path:

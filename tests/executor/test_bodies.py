@@ -124,7 +124,7 @@ def test_daemons_of_an_attempt_that_was_called_off_are_killed_and_its_executor_l
     assert worker.executors() == executors
 
 
-def test_a_killed_warden_takes_everything_with_it_and_the_slot_recovers(rig: Rig) -> None:
+def test_a_killed_guardian_takes_everything_with_it_and_the_slot_recovers(rig: Rig) -> None:
     worker = rig.start(PLAIN, E2E_RETRIES="0")
     left = [daemon(rig, "idle")]
     worker.until("attempt")
@@ -132,8 +132,8 @@ def test_a_killed_warden_takes_everything_with_it_and_the_slot_recovers(rig: Rig
     workflow = rig.plain(do="daemon", text=str(noted), seconds=60)
     left.append(int(eventually(lambda: noted.exists() and noted.read_text())))
     (executor,) = worker.executors()
-    (warden,) = children(worker.pid)
-    os.kill(warden, signal.SIGKILL)
+    (guardian,) = children(worker.pid)
+    os.kill(guardian, signal.SIGKILL)
     assert rig.ended(workflow) == "FAILED"
     assert "the executor was killed by SIGKILL (9) in phase body" in rig.tasks(workflow)[0]["reasonForIncompletion"]
     eventually(lambda: not any(map(alive, [executor, *left])), within=5)

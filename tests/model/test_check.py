@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from model import cases, check, story, tlc
 
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision.cache import Cache, default_root
 from perago.provision.progress import quiet
 
@@ -38,11 +38,11 @@ State 2: <Stage line 1, col 2 to line 3, col 4 of module Publication>
 
 @pytest.fixture(scope="session")
 def checker() -> tlc.Checker:
-    cancel = Cancel()
+    stop_request = StopRequest()
     try:
-        return tlc.install(Cache(default_root(), cancel, quiet))
+        return tlc.install(Cache(default_root(), stop_request, quiet))
     finally:
-        cancel.close()
+        stop_request.close()
 
 
 def case(name: str) -> cases.Case:

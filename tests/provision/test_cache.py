@@ -10,22 +10,22 @@ from types import SimpleNamespace
 import pytest
 
 from perago.errors import ProvisionError
-from perago.process.stop_request import Cancel, Cancelled
+from perago.process.stop_request import StopRequest, StopRequested
 from perago.provision import cache, manifest
 from perago.provision.cache import Cache, Recipe
 from perago.provision.progress import Progress, quiet
 
 
 @pytest.fixture
-def cancel() -> Generator[Cancel]:
-    token = Cancel()
+def stop_request() -> Generator[StopRequest]:
+    token = StopRequest()
     yield token
     token.close()
 
 
 @pytest.fixture
-def store(tmp_path: Path, cancel: Cancel) -> Cache:
-    return Cache(tmp_path / "cache", cancel, quiet)
+def store(tmp_path: Path, stop_request: StopRequest) -> Cache:
+    return Cache(tmp_path / "cache", stop_request, quiet)
 
 
 class Counted:
@@ -84,7 +84,7 @@ def test_a_failed_build_leaves_nothing_that_counts(store: Cache) -> None:
 
 
 def _ensure_in_child(root: Path, directory: Path, seconds: float) -> None:
-    Cache(root, Cancel(), quiet).ensure(Counted(directory, seconds).recipe())
+    Cache(root, StopRequest(), quiet).ensure(Counted(directory, seconds).recipe())
 
 
 def _wait_until(condition: object, seconds: float = 20.0) -> None:
@@ -123,25 +123,25 @@ def test_a_build_that_was_killed_is_swept_and_done_again(store: Cache, tmp_path:
     assert not list((store.root / "work").iterdir())
 
 
-def test_whoever_waits_for_another_build_can_be_stopped(store: Cache, tmp_path: Path, cancel: Cancel) -> None:
+def test_whoever_waits_for_another_build_can_be_stopped(store: Cache, tmp_path: Path, stop_request: StopRequest) -> None:
     def stop(news: Progress) -> None:
         if "waiting" in news.detail:
-            cancel.request(signal.SIGTERM)
+            stop_request.request(signal.SIGTERM)
 
-    waiting = Cache(store.root, cancel, stop)
+    waiting = Cache(store.root, stop_request, stop)
 
     def build(into: Path) -> None:
         (into / "file").touch()
-        with pytest.raises(Cancelled):
+        with pytest.raises(StopRequested):
             waiting.ensure(Counted(tmp_path).recipe())
 
     store.ensure(Recipe("tool-1.0", "the tool", 1, build))
     assert Counted(tmp_path).count() == 0
 
 
-def test_a_cache_directory_that_cannot_be_written_is_named(tmp_path: Path, cancel: Cancel) -> None:
+def test_a_cache_directory_that_cannot_be_written_is_named(tmp_path: Path, stop_request: StopRequest) -> None:
     (tmp_path / "file").touch()
-    store = Cache(tmp_path / "file" / "cache", cancel, quiet)
+    store = Cache(tmp_path / "file" / "cache", stop_request, quiet)
     with pytest.raises(ProvisionError, match=r"cannot write to the cache directory .*/file/cache .*PERAGO_CACHE_DIR"):
         store.ensure(Counted(tmp_path).recipe())
 

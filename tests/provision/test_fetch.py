@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perago.errors import ProvisionError
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import install_step, maven, python_packages
 from perago.provision.cache import Cache
 from perago.provision.progress import Progress
@@ -80,9 +80,9 @@ def news() -> list[Progress]:
 def cache(tmp_path: Path, news: list[Progress], registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Generator[Cache]:
     monkeypatch.setattr(install_step, "_PAUSES", (0.01, 0.02, 0.03))
     monkeypatch.setenv("PERAGO_MAVEN_REPOSITORY", registry.url)
-    cancel = Cancel()
-    yield Cache(tmp_path / "cache", cancel, news.append)
-    cancel.close()
+    stop_request = StopRequest()
+    yield Cache(tmp_path / "cache", stop_request, news.append)
+    stop_request.close()
 
 
 def fetch(cache: Cache) -> bytes:

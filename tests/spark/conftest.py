@@ -10,7 +10,7 @@ from tests.support.spark import Desk
 
 from perago.dev.stack import Endpoints
 from perago.model import LakeAccess
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import maven
 from perago.provision.cache import Cache, default_root
 from perago.provision.progress import quiet
@@ -59,7 +59,7 @@ def quick(stack: Endpoints, spark_runtime: runtime.Runtime) -> str:
 @pytest.fixture(scope="session")
 def driver(spark_runtime: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     scratch: Path = tmp_path_factory.mktemp("spark")
-    cache = Cache(default_root(), Cancel(), quiet)
+    cache = Cache(default_root(), StopRequest(), quiet)
     jars = ",".join(str(maven.jar(cache, coordinates, sha256)) for coordinates, sha256 in DELTA.items())
     made = Driver(options.Options(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: spark_runtime)
     yield made

@@ -19,7 +19,7 @@ from perago.dev.stack import Endpoints
 from perago.errors import RuntimeConfigError, TaskStatus
 from perago.in_memory import scenario
 from perago.model import LakeAccess
-from perago.process.child_process import Child
+from perago.process.child_process import ChildProcess
 from perago.spark import connect, options, quiesce, runtime
 from perago.spark.driver import Driver
 
@@ -38,7 +38,7 @@ SMALL = {
 @dataclass(frozen=True)
 class ConnectServer:
     url: str
-    process: Child
+    process: ChildProcess
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.events import Done, Phase, Progress, Removal, Removed, Revoked
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
-from perago.process.exit_status import Death
+from perago.process.exit_status import ExitStatus
 from perago.supervisor import attempt_stats, metrics, serve, slot
 
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
@@ -65,7 +65,7 @@ def test_a_channel_out_of_step_is_noticed() -> None:
     [(0, "exited with code 0"), (3, "exited with code 3"), (-9, "was killed by SIGKILL (9)"), (-77, "was killed by signal 77")],
 )
 def test_deaths_in_words(code: int, words: str) -> None:
-    assert str(Death(code)) == words
+    assert str(ExitStatus(code)) == words
 
 
 def test_the_first_restart_is_at_once_and_the_pauses_are_bounded() -> None:

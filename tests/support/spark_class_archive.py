@@ -16,7 +16,7 @@ from tests.support.worker import ROOT
 
 from perago.dev.stack import Endpoints
 from perago.model import LakeAccess
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import java
 from perago.provision.cache import Cache, Recipe, default_root
 from perago.provision.progress import quiet
@@ -34,7 +34,7 @@ def java_options(stack: Endpoints) -> str:
 
 
 def _archive(stack: Endpoints) -> Path:
-    cache = Cache(default_root(), Cancel(), quiet)
+    cache = Cache(default_root(), StopRequest(), quiet)
     name = f"spark-test-classes-{_identity(cache)}"
 
     def build(into: Path) -> None:

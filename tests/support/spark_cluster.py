@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 from tests.support.worker import command, eventually
 
-from perago.process.child_process import Child, Command
+from perago.process.child_process import ChildProcess, Command
 from perago.spark.runtime import Runtime
 
 _MASTER = "org.apache.spark.deploy.master.Master"
@@ -19,7 +19,7 @@ _WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
 class Cluster:
-    def __init__(self, url: str, workers: list[Child]) -> None:
+    def __init__(self, url: str, workers: list[ChildProcess]) -> None:
         self.url = url
         self._workers = workers
 
@@ -40,7 +40,7 @@ def cluster(needed: Runtime, directory: Path) -> Generator[Cluster]:
         master = _start(needed, directory / "master", [_MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"])
         stack.callback(master.kill)
         url = _said(directory / "master.log", r"Starting Spark master at (spark://\S+)")
-        workers: list[Child] = []
+        workers: list[ChildProcess] = []
         for name in ("one", "two"):
             line = [
                 _WORKER,
@@ -76,12 +76,12 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _start(needed: Runtime, directory: Path, line: list[str], memory: str = "256m") -> Child:
+def _start(needed: Runtime, directory: Path, line: list[str], memory: str = "256m") -> ChildProcess:
     directory.mkdir()
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     env = {**os.environ, "JAVA_HOME": str(needed.java_home), "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": memory}
     env["SPARK_LOCAL_DIRS"] = str(directory)
-    return Child(Command([str(program), *line], directory, directory.with_suffix(".log"), env))
+    return ChildProcess(Command([str(program), *line], directory, directory.with_suffix(".log"), env))
 
 
 def _said(log: Path, pattern: str) -> str:

@@ -72,10 +72,10 @@ class Worker:
                 return error.code, error.read().decode()
 
     def executors(self) -> list[int]:
-        """Living processes that run attempts, each below its warden, which is the supervisor's child."""
-        wardens = children(self.pid)
-        found = [pid for warden in wardens for pid in children(warden) if b"perago.executor.main" in command(pid)]
-        self.seen.update(found, wardens, *map(children, found))
+        """Living processes that run attempts, each below its guardian, which is the supervisor's child."""
+        guardians = children(self.pid)
+        found = [pid for guardian in guardians for pid in children(guardian) if b"perago.executor.main" in command(pid)]
+        self.seen.update(found, guardians, *map(children, found))
         return found
 
     def until(self, event: str, *, count: int = 1, within: float = 30.0) -> dict[str, Any]:

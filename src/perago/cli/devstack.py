@@ -13,7 +13,7 @@ import typer
 from perago.cli import progress
 from perago.dev import stack as stacks
 from perago.errors import DevStackError
-from perago.process.stop_request import Cancel, Cancelled
+from perago.process.stop_request import StopRequest, StopRequested
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -33,22 +33,22 @@ def serve(options: stacks.Options, env_file: Path | None, *, as_json: bool) -> N
 @contextlib.contextmanager
 def running(options: stacks.Options) -> Generator[stacks.Stack]:
     """Both servers, with progress on stderr. A signal ends the context: exit code 0, or 128 + its number while still starting."""
-    cancel = Cancel()
+    stop_request = StopRequest()
     ready = False
-    before = {number: signal.signal(number, cancel.request) for number in _SIGNALS}
+    before = {number: signal.signal(number, stop_request.request) for number in _SIGNALS}
     try:
         with progress.shown() as report:
-            stack = stacks.Stack(options, cancel=cancel, report=report)
+            stack = stacks.Stack(options, stop_request=stop_request, report=report)
             stack.start()
         ready = True
         with contextlib.closing(stack):
             yield stack
-    except Cancelled:
-        raise typer.Exit(0 if ready else 128 + cancel.number) from None
+    except StopRequested:
+        raise typer.Exit(0 if ready else 128 + stop_request.number) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        cancel.close()
+        stop_request.close()
 
 
 def write_env_file(path: Path, endpoints: stacks.Endpoints) -> None:

@@ -178,11 +178,12 @@ class Worker:
         self._environment = {**_inherited(), **endpoints.environment(), "CONDUCTOR_SERVER_URL": conductor_url}
         self._environment |= {f"PERAGO_{name}_ROOT": str(directory / name.lower()) for name in ("WORKSPACE", "LOG", "CACHE")}
         self._environment["PYTHONPATH"] = str(_examples())
-        self._child: child_process.Child | None = None
+        self._child: child_process.ChildProcess | None = None
 
     def start(self) -> None:
         line = [sys.executable, "-c", "from perago.cli.main import main; main()", "start", *pipeline.MODULES, "--register"]
-        self._child = child_process.Child(child_process.Command(line, self._directory, self._log, self._environment, grace=30.0))
+        command = child_process.Command(line, self._directory, self._log, self._environment, grace=30.0)
+        self._child = child_process.ChildProcess(command)
 
     def require_started(self, wait: Callable[[float], None]) -> None:
         """Registered, and with a warm Spark."""

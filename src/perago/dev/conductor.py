@@ -56,7 +56,9 @@ def server(cache: Cache, installed: Installed, command: child_process.Command, p
     line = _line(installed, command.cwd, port)
     complete = replace(command, line=line, env=_environment())
     (command.cwd / "tmp").mkdir(exist_ok=True)
-    return Server(f"Conductor {VERSION}", complete, Health(port, "/health", _healthy), cancel=cache.cancel, report=cache.report)
+    return Server(
+        f"Conductor {VERSION}", complete, Health(port, "/health", _healthy), stop_request=cache.stop_request, report=cache.report
+    )
 
 
 def _line(installed: Installed, directory: Path, port: int) -> list[str]:
@@ -110,7 +112,7 @@ def _train(cache: Cache, bare: Installed, into: Path, log: Path) -> None:
     directory.mkdir()
     archive = into / _ARCHIVE
     recording = Installed(bare.java, bare.jar, (_record_flag(bare.java, archive),), bare.artifacts)
-    watched = Cache(cache.root, cache.cancel, quiet)
+    watched = Cache(cache.root, cache.stop_request, quiet)
     trainee = server(
         watched,
         recording,

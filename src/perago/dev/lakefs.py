@@ -56,7 +56,9 @@ def server(cache: Cache, command: child_process.Command, port: int, credentials:
     line = [str(program), "run", "--config", str(settings)]
     env = {key: value for key, value in os.environ.items() if not key.startswith("LAKEFS_")}
     complete = replace(command, line=line, env=env)
-    return Server(f"lakeFS {VERSION}", complete, Health(port, "/_health", bool), cancel=cache.cancel, report=cache.report)
+    return Server(
+        f"lakeFS {VERSION}", complete, Health(port, "/_health", bool), stop_request=cache.stop_request, report=cache.report
+    )
 
 
 def _settings(directory: Path, port: int, credentials: Credentials) -> Mapping[str, object]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perago.errors import DevStackError, SetupError
 from perago.process import child_process
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision.cache import no_space
 from perago.provision.progress import Progress, Report
 
@@ -38,15 +38,17 @@ class Health:
 class Server:
     """A server on a fixed port and directory; `start` after `kill` or `stop` brings back the same one."""
 
-    __slots__ = ("_cancel", "_child", "_command", "_health", "_report", "name")
+    __slots__ = ("_child", "_command", "_health", "_report", "_stop_request", "name")
 
-    def __init__(self, name: str, command: child_process.Command, health: Health, *, cancel: Cancel, report: Report) -> None:
+    def __init__(
+        self, name: str, command: child_process.Command, health: Health, *, stop_request: StopRequest, report: Report
+    ) -> None:
         self.name = name
         self._command = command
         self._health = health
-        self._cancel = cancel
+        self._stop_request = stop_request
         self._report = report
-        self._child: child_process.Child | None = None
+        self._child: child_process.ChildProcess | None = None
 
     @property
     def pid(self) -> int:
@@ -73,7 +75,7 @@ class Server:
         """Starts the process and does not wait for it."""
         if self._child is not None and self._child.exit_code() is None:
             raise DevStackError(f"{self.name} runs already")
-        self._child = child_process.Child(self._command)
+        self._child = child_process.ChildProcess(self._command)
 
     def wait_healthy(self) -> None:
         step = f"{self.name} on port {self.port}"
@@ -84,7 +86,7 @@ class Server:
             if waited > _START_SECONDS:
                 raise DevStackError(f"{self.name} is not healthy after {_START_SECONDS:.0f} s; log: {self._kept_log()}")
             self._report(Progress(step, f"waiting for health, {waited:.0f} s"))
-            self._cancel.wait([self.descriptor], _HEALTH_PAUSE)
+            self._stop_request.wait([self.descriptor], _HEALTH_PAUSE)
         self._report(Progress(step, f"healthy after {time.monotonic() - began:.1f} s", finished=True))
 
     def check(self) -> None:
@@ -111,7 +113,7 @@ class Server:
         if self._child is not None:
             self._child.stop()
 
-    def _running(self) -> child_process.Child:
+    def _running(self) -> child_process.ChildProcess:
         if self._child is None:
             raise DevStackError(f"{self.name} was not started")
         return self._child

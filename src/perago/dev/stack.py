@@ -10,7 +10,7 @@ from typing import Self
 from perago.dev import conductor, datadir, lakefs, server
 from perago.dev.server import HOST, Server
 from perago.errors import DevStackError
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import cache
 from perago.provision.progress import Report, quiet
 
@@ -53,9 +53,9 @@ class Endpoints:
         return cls(**{name: document[name] for name in cls.__dataclass_fields__})
 
 
-def install(*, cancel: Cancel | None = None, report: Report = quiet, cache_root: Path | None = None) -> None:
+def install(*, stop_request: StopRequest | None = None, report: Report = quiet, cache_root: Path | None = None) -> None:
     """Fetches and builds both servers into the cache, if they are not there yet, and starts nothing."""
-    store = cache.Cache(cache_root or cache.default_root(), cancel or Cancel(), report)
+    store = cache.Cache(cache_root or cache.default_root(), stop_request or StopRequest(), report)
     lakefs.binaries(store)
     conductor.install(store)
 
@@ -67,12 +67,12 @@ class Stack:
         self,
         options: Options | None = None,
         *,
-        cancel: Cancel | None = None,
+        stop_request: StopRequest | None = None,
         report: Report = quiet,
         cache_root: Path | None = None,
     ) -> None:
         self._options = options or Options()
-        self._cache = cache.Cache(cache_root or cache.default_root(), cancel or Cancel(), report)
+        self._cache = cache.Cache(cache_root or cache.default_root(), stop_request or StopRequest(), report)
         self._data: datadir.DataDir | None = None
         self._servers: dict[str, Server] = {}
 
@@ -170,7 +170,7 @@ class Stack:
         """Lets time pass, unless a server has died, which is an error, or a stop is requested."""
         for one in self._servers.values():
             one.check()
-        self._cache.cancel.wait([one.descriptor for one in self._servers.values()], seconds)
+        self._cache.stop_request.wait([one.descriptor for one in self._servers.values()], seconds)
 
     def stop(self) -> None:
         """Stops whatever runs and lets go of the data directory."""

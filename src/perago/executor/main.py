@@ -140,7 +140,7 @@ def _lake(settings: worker_settings.Settings) -> LakeFS:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m perago.executor.main FD MODULE…`, started by its warden only."""
+    """`python -m perago.executor.main FD MODULE…`, started by its guardian only."""
     descriptor, *modules = arguments
     calling_off = interruption.Interruption()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,10 +1,9 @@
-"""Commands that never outlive this process: a command line goes in, a Child with pid, exit code and log comes out."""
+"""Start commands that never outlive this process: each runs under a guardian, which ends it and everything that it started."""
 
 import contextlib
-import json
-import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago.errors import ProvisionError
-from perago.process.stop_request import Cancel
+from perago.process import guardian
+from perago.process.stop_request import StopRequest
 
-_KEEPER = Path(__file__).with_name("command_guardian.py")
 _SPAWN_SECONDS = 30.0
 _TICK = 0.2
 
@@ -36,109 +35,119 @@ class Command:
     keep_log: Path | None = None
     """Where the log goes when the command fails and its directory is removed."""
 
-    def order(self) -> str:
-        remove = str(self.remove) if self.remove else None
-        return json.dumps(
-            {"cwd": str(self.cwd), "log": str(self.log), "grace": self.grace, "lock_fd": self.lock_fd, "remove": remove}
-        )
+
+def guardian_line(command: Sequence[str], **options: str | float | Path | None) -> list[str]:
+    """The command line of a guardian for `command`; its options are those of `guardian.main`, None leaves one out."""
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    return [sys.executable, "-I", "-S", guardian.__file__, *given, "--", *command]
 
 
-class Child:
-    """A running command under its keeper."""
+def reported_exit_code(answers: bytes) -> int | None:
+    """The exit code that a guardian wrote last; None from one that was killed before everything had ended."""
+    word, _, code = answers.decode(errors="replace").rstrip().rpartition("\n")[2].partition(" ")
+    return int(code) if word == "exit" else None
 
-    __slots__ = ("_buffer", "_control", "_exit_code", "_grace", "_keeper", "_status", "pid")
+
+class ChildProcess:
+    """A running command under its guardian."""
+
+    __slots__ = ("_answers", "_exit_code", "_grace", "_guardian", "_socket", "pid")
 
     def __init__(self, command: Command) -> None:
-        orders, self._control = os.pipe()
-        self._status, news = os.pipe()
-        self._buffer = b""
+        self._socket, theirs = socket.socketpair()
+        self._answers = b""
         self._exit_code: int | None = None
         self._grace = command.grace
-        try:
-            self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), command.order(), *command.line],
-                stdin=orders,
-                stdout=news,
+        with theirs:
+            self._guardian = subprocess.Popen(
+                guardian_line(
+                    command.line,
+                    cwd=command.cwd,
+                    log=command.log,
+                    grace=command.grace,
+                    lock_fd=command.lock_fd,
+                    remove=command.remove,
+                ),
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
                 env=command.env,
                 pass_fds=() if command.lock_fd is None else (command.lock_fd,),
                 start_new_session=True,
             )
-        finally:
-            os.close(orders)
-            os.close(news)
         self.pid = self._read_pid(command.line[0])
 
     def _read_pid(self, program: str) -> int:
-        word, _, rest = self._line(time.monotonic() + _SPAWN_SECONDS).partition(" ")
+        word, _, rest = self._answer(time.monotonic() + _SPAWN_SECONDS).partition(" ")
         if word == "pid":
             return int(rest)
         self._reap()
-        raise ProvisionError(f"{program} cannot be started: {rest or 'its keeper died'}")
+        raise ProvisionError(f"{program} cannot be started: {rest or 'its guardian died'}")
 
     @property
     def descriptor(self) -> int:
         """Readable when the command has ended."""
-        return self._status
+        return self._socket.fileno()
 
     def exit_code(self) -> int | None:
         """None while it runs; negative when a signal ended it."""
-        if self._exit_code is None and select.select([self._status], [], [], 0)[0]:
+        if self._exit_code is None and select.select([self._socket], [], [], 0)[0]:
             self._finish(time.monotonic() + _SPAWN_SECONDS)
         return self._exit_code
 
     def stop(self) -> int:
-        """Asks it to end, insists after the grace period, and waits."""
-        if self._exit_code is None:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._control, b"s")
-            self._finish(time.monotonic() + self._grace + _SPAWN_SECONDS)
-        return self._exit_code if self._exit_code is not None else -signal.SIGKILL
+        """Asks it to end, kills it after the grace period, and waits."""
+        return self._end(guardian.STOP, self._grace)
 
     def kill(self) -> int:
         """Kills it at once, as a crash would, and waits."""
+        return self._end(guardian.KILL, 0.0)
+
+    def _end(self, order: bytes, grace: float) -> int:
         if self._exit_code is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        return self.stop()
+            # A guardian that is gone has ended its command.
+            with contextlib.suppress(ConnectionError):
+                self._socket.send(order)
+            self._finish(time.monotonic() + grace + _SPAWN_SECONDS)
+        return self._exit_code if self._exit_code is not None else -signal.SIGKILL
 
     def _finish(self, deadline: float) -> None:
-        word, _, rest = self._line(deadline).partition(" ")
-        # A keeper that was killed takes its command along and leaves no last word.
-        self._exit_code = int(rest) if word == "exit" else -signal.SIGKILL
+        code = reported_exit_code(self._answer(deadline).encode())
+        # The kernel kills the command with a guardian that is killed, which then reports nothing.
+        self._exit_code = -signal.SIGKILL if code is None else code
         self._reap()
 
-    def _line(self, deadline: float) -> str:
-        while b"\n" not in self._buffer:
-            remaining = max(0.0, deadline - time.monotonic())
-            if not select.select([self._status], [], [], remaining)[0]:
-                break
-            chunk = os.read(self._status, 4096)
-            if not chunk:
-                break
-            self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\n")
+    def _answer(self, deadline: float) -> str:
+        """The guardian's next line; empty when there is none before the deadline."""
+        # A guardian that is killed before it has read an order resets the connection.
+        with contextlib.suppress(ConnectionError):
+            while b"\n" not in self._answers:
+                if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                    break
+                if not (chunk := self._socket.recv(4096)):
+                    break
+                self._answers += chunk
+        line, _, self._answers = self._answers.partition(b"\n")
         return line.decode(errors="replace")
 
     def _reap(self) -> None:
-        os.close(self._control)
-        os.close(self._status)
-        self._keeper.wait()
+        self._socket.close()
+        self._guardian.wait()
 
 
-def run(command: Command, cancel: Cancel, tick: Callable[[], None]) -> int:
+def run(command: Command, stop_request: StopRequest, tick: Callable[[], None]) -> int:
     """Runs a command to its end, calling `tick` a few times a second; a stop request ends it."""
-    child = Child(command)
+    child = ChildProcess(command)
     try:
         while (code := child.exit_code()) is None:
             tick()
-            cancel.wait([child.descriptor], _TICK)
+            stop_request.wait([child.descriptor], _TICK)
         return code
     finally:
         child.stop()
 
 
 def tail(log: Path, limit: int = 4000) -> str:
-    """The last characters of a log, or nothing when there is none."""
+    """The last characters of a log; empty when there is no log."""
     try:
         with log.open("rb") as handle:
             handle.seek(max(0, log.stat().st_size - limit))

@@ -1,4 +1,4 @@
-"""How a process ended, in words."""
+"""How a process ended."""
 
 import contextlib
 import signal
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
-    """An exit code, or a signal as its negative."""
+class ExitStatus:
+    """An exit code, or the negative number of the signal that killed the process; `str` gives a phrase for messages."""
 
     code: int
 

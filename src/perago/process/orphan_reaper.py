@@ -1,39 +1,41 @@
-"""What a killed warden leaves comes to the supervisor, which ends it. Wardens are known here from their start to their end."""
+"""Kills what a killed guardian leaves behind: the kernel makes those processes children of the supervisor."""
 
 import asyncio
 import contextlib
 import os
 import time
 
-from perago.process import executor_guardian
+from perago.process import guardian
 
-ENDING_SECONDS = 2.0
+KILL_SECONDS = 2.0
 
 
-class Orphanage:
-    """One per supervisor, whose only other children are those that it had before."""
+class OrphanReaper:
+    """One per supervisor. Spares the guardians that are running, and the children that the supervisor had before."""
 
     def __init__(self) -> None:
-        executor_guardian.adopt_orphans()
-        self._spared = set(executor_guardian.descendants(os.getpid()))
+        guardian.adopt_orphans()
+        self._spared = set(guardian.descendants(os.getpid()))
 
-    def started(self, pid: int) -> None:
+    def spare(self, pid: int) -> None:
+        """A guardian was started."""
         self._spared.add(pid)
 
-    def ended(self, pid: int) -> None:
+    def forget(self, pid: int) -> None:
+        """A guardian has ended."""
         self._spared.discard(pid)
 
-    async def clear(self) -> None:
-        """After a warden that did not end by itself: all that has no warden any more."""
-        deadline = time.monotonic() + ENDING_SECONDS
-        while (orphans := executor_guardian.descendants(os.getpid(), spared=self._spared)) and time.monotonic() < deadline:
-            executor_guardian.kill(orphans)
+    async def kill_orphans(self) -> None:
+        """After a guardian was killed: every process that no longer has a guardian."""
+        deadline = time.monotonic() + KILL_SECONDS
+        while (orphans := guardian.descendants(os.getpid(), spared=self._spared)) and time.monotonic() < deadline:
+            guardian.kill(orphans)
             _reap(orphans)
             await asyncio.sleep(0.01)
 
 
 def _reap(pids: list[int]) -> None:
     for pid in pids:
-        # Not ours to wait for unless its own parent has ended.
+        # Only a child can be waited for; a grandchild becomes one when its parent has ended.
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""A stop request that a signal handler may raise and every wait notices: a flag and a pipe."""
+"""A request to stop that a signal handler may make and that ends every wait: a flag and a pipe."""
 
 import os
 import select
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from types import FrameType
 
 
-class Cancelled(BaseException):
-    """The person asked to stop. Not an error: nothing but the front door catches it."""
+class StopRequested(BaseException):
+    """The user asked to stop. Not an error, so `except Exception` does not catch it; the command line does."""
 
 
-class Cancel:
-    """Requested once, seen by everybody. The handler only sets a number and writes one byte."""
+class StopRequest:
+    """Made once, seen by every wait. The signal handler only sets a number and writes one byte."""
 
     __slots__ = ("_reader", "_writer", "number")
 
@@ -31,11 +31,12 @@ class Cancel:
             os.write(self._writer, b"!")
 
     def check(self) -> None:
+        """Raises StopRequested if there is a request."""
         if self.number:
-            raise Cancelled
+            raise StopRequested
 
     def wait(self, descriptors: Sequence[int], seconds: float) -> None:
-        """Returns when a descriptor has news or the time is over; raises when a stop is requested."""
+        """Returns when a descriptor is readable or the time is over; raises StopRequested if there is a request."""
         self.check()
         select.select([self._reader, *descriptors], [], [], seconds)
         self.check()

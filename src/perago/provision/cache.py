@@ -18,7 +18,7 @@ from pathlib import Path
 
 from perago import settings
 from perago.errors import ProvisionError
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import manifest
 from perago.provision.progress import Progress, Report
 
@@ -46,7 +46,7 @@ class Cache:
     """Where artifacts live, who watches, and who may stop it."""
 
     root: Path
-    cancel: Cancel
+    stop_request: StopRequest
     report: Report
 
     def log(self, name: str) -> Path:
@@ -106,7 +106,7 @@ class Cache:
         try:
             while not _try_lock(descriptor):
                 self.report(Progress(recipe.title, "another process is at it, waiting"))
-                self.cancel.wait([], _LOCK_POLL)
+                self.stop_request.wait([], _LOCK_POLL)
             yield
         finally:
             os.close(descriptor)

@@ -39,7 +39,7 @@ def perform(cache: Cache, step: Step) -> None:
         seen = step.log.stat().st_size if step.log.exists() else 0
         code = child_process.run(
             child_process.Command(step.line, step.cwd, step.log, env=step.env, grace=2.0),
-            cache.cancel,
+            cache.stop_request,
             lambda: _tell(cache, step),
         )
         if code == 0:
@@ -49,7 +49,7 @@ def perform(cache: Cache, step: Step) -> None:
         if pause is None or not hiccup(said):
             raise _failure(step, code, said)
         cache.report(Progress(step.title, f"the registry stumbled, trying again in {pause:.0f} s", notice=True))
-        cache.cancel.wait([], pause)
+        cache.stop_request.wait([], pause)
 
 
 def hiccup(said: str) -> bool:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from perago.process.exit_status import Death
+from perago.process.exit_status import ExitStatus
 from perago.spark.session import Work
 
 GONE = (Py4JError, PySparkException, OSError, EOFError)
@@ -22,7 +22,7 @@ class DriverProcess:
     """What may be done to it and known of it; of somebody else's, nothing."""
 
     kill: Callable[[], object]
-    death: Callable[[], Death | None]
+    death: Callable[[], ExitStatus | None]
 
 
 class ClassicSession:
@@ -58,7 +58,7 @@ class ClassicSession:
         except GONE:
             return True
 
-    def death(self) -> Death | None:
+    def death(self) -> ExitStatus | None:
         return None if self._is_in_step() else self._driver.death()
 
     def work(self) -> Work | None:

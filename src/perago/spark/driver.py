@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from perago.errors import RuntimeConfigError
-from perago.process.exit_status import Death
+from perago.process.exit_status import ExitStatus
 from perago.spark import driver_directory, options, runtime
 from perago.spark.classic import GONE, ClassicSession, DriverProcess
 
@@ -185,12 +185,12 @@ def _kill() -> None:
         _forget(context._gateway)  # noqa: SLF001
 
 
-def _death() -> Death | None:
+def _death() -> ExitStatus | None:
     context: Any = SparkContext
     if context._gateway is None:  # noqa: SLF001
         return None
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return Death(context._gateway.proc.wait(_DYING_SECONDS))  # noqa: SLF001
+        return ExitStatus(context._gateway.proc.wait(_DYING_SECONDS))  # noqa: SLF001
     return None
 
 

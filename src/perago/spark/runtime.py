@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perago.process.stop_request import Cancel
+from perago.process.stop_request import StopRequest
 from perago.provision import java, maven
 from perago.provision.cache import Cache, Recipe, default_root
 from perago.provision.progress import Progress, Report, quiet
@@ -33,12 +33,12 @@ class Runtime:
 
 def ensure(report: Report = quiet) -> Runtime:
     """`ProvisionError` where something can neither be found nor fetched."""
-    cancel = Cancel()
+    stop_request = StopRequest()
     try:
-        cache = Cache(default_root(), cancel, report)
+        cache = Cache(default_root(), stop_request, report)
         return Runtime(_java_home(cache), _jars(cache))
     finally:
-        cancel.close()
+        stop_request.close()
 
 
 def packages() -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from perago.errors import WorkspaceError
-from perago.process.exit_status import Death
+from perago.process.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ class Session(Protocol):
         """None while nothing runs, or where it cannot be known."""
         ...
 
-    def death(self) -> Death | None:
+    def death(self) -> ExitStatus | None:
         """Of the driver; None while it lives, and where that cannot be known."""
         ...
 

@@ -1,4 +1,4 @@
-"""An executor as the supervisor holds it: started fresh below a warden, spoken to over a private socket, heard, and ended."""
+"""An executor as the supervisor holds it: started fresh below a guardian, spoken to over a private socket, heard, and ended."""
 
 import asyncio
 import contextlib
@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perago import ipc
-from perago.process import executor_guardian
-from perago.process.exit_status import Death
-from perago.process.orphan_reaper import Orphanage
+from perago.process import child_process, guardian
+from perago.process.exit_status import ExitStatus
+from perago.process.orphan_reaper import OrphanReaper
 from perago.supervisor.output_reader import Lines
 
 DRAIN_SECONDS = 2.0
@@ -35,24 +35,31 @@ class ExecutorProcess:
     """Made by `start`; `ended` is done when it is dead, with all that it started, and everything it said has been heard."""
 
     def __init__(
-        self, popen: "subprocess.Popen[bytes]", connection: socket.socket, line: socket.socket, ears: Ears, orphanage: Orphanage
+        self,
+        popen: "subprocess.Popen[bytes]",
+        connection: socket.socket,
+        line: socket.socket,
+        ears: Ears,
+        orphan_reaper: OrphanReaper,
     ) -> None:
         self._popen = popen
         self._ears = ears
-        self._orphanage = orphanage
+        self._orphan_reaper = orphan_reaper
         self._connection = connection
         self._line = line
         self._writer: asyncio.StreamWriter | None = None
-        self.ended: asyncio.Task[Death] = asyncio.create_task(self._watch())
+        self.ended: asyncio.Task[ExitStatus] = asyncio.create_task(self._watch())
 
     @classmethod
-    def start(cls, modules: Sequence[str], ears: Ears, orphanage: Orphanage) -> "ExecutorProcess":
+    def start(cls, modules: Sequence[str], ears: Ears, orphan_reaper: OrphanReaper) -> "ExecutorProcess":
         ours, theirs = socket.socketpair()
         line, orders = socket.socketpair()
         line.setblocking(False)
         with theirs, orders:
             popen = subprocess.Popen(
-                [sys.executable, "-I", "-S", executor_guardian.__file__, str(theirs.fileno()), *modules],
+                child_process.guardian_line(
+                    [sys.executable, "-m", "perago.executor.main", str(theirs.fileno()), *modules], pass_fd=theirs.fileno()
+                ),
                 pass_fds=(theirs.fileno(),),
                 stdin=orders.fileno(),
                 stdout=subprocess.PIPE,
@@ -60,12 +67,12 @@ class ExecutorProcess:
                 env={**os.environ, "PYTHONFAULTHANDLER": "1"},
                 start_new_session=True,
             )
-        orphanage.started(popen.pid)
-        return cls(popen, ours, line, ears, orphanage)
+        orphan_reaper.spare(popen.pid)
+        return cls(popen, ours, line, ears, orphan_reaper)
 
     @property
     def pid(self) -> int:
-        """The warden's; the executor says its own when it is ready."""
+        """The guardian's; the executor says its own when it is ready."""
         return self._popen.pid
 
     @property
@@ -89,44 +96,44 @@ class ExecutorProcess:
 
     def interrupt(self) -> None:
         """SIGTERM to the executor alone."""
-        self._order(executor_guardian.INTERRUPT)
+        self._order(guardian.INTERRUPT)
 
     def end_orphans(self) -> None:
         """What bodies started and abandoned; what the executor itself still holds stays."""
-        self._order(executor_guardian.END_ORPHANS)
+        self._order(guardian.KILL_ORPHANS)
 
     def kill(self) -> None:
         """The executor and all that ever came of it."""
-        self._order(executor_guardian.END)
+        self._order(guardian.KILL)
 
-    def kill_warden(self) -> None:
-        """Where it does not obey; the executor dies with it, and the orphanage sees to the rest."""
+    def kill_guardian(self) -> None:
+        """Where it does not obey; the executor dies with it, and the orphan reaper kills the rest."""
         self._popen.kill()
 
     def _order(self, order: bytes) -> None:
         with contextlib.suppress(OSError):
             self._line.send(order)
 
-    async def _watch(self) -> Death:
+    async def _watch(self) -> ExitStatus:
         reader, self._writer = await asyncio.open_connection(sock=self._connection)
         hearing = asyncio.create_task(self._hear(reader))
         pipes = [await self._listen("stdout", self._popen.stdout), await self._listen("stderr", self._popen.stderr)]
         code = await self._exit()
-        self._orphanage.ended(self.pid)
+        self._orphan_reaper.forget(self.pid)
         said = self._last_word()
         if said is None:
-            await self._orphanage.clear()
+            await self._orphan_reaper.kill_orphans()
         await asyncio.wait([hearing, *(pipe.closed for _, pipe in pipes)], timeout=DRAIN_SECONDS)
         hearing.cancel()
         for transport, _ in pipes:
             transport.close()
         self._writer.close()
-        return Death(code if said is None else said)
+        return ExitStatus(code if said is None else said)
 
     def _last_word(self) -> int | None:
-        """The executor's exit code; None from a warden that was killed before it had seen to everything."""
-        with self._line, contextlib.suppress(OSError, ValueError):
-            return int(self._line.recv(64))
+        """The executor's exit code; None from a guardian that was killed before it had seen to everything."""
+        with self._line, contextlib.suppress(OSError):
+            return child_process.reported_exit_code(self._line.recv(4096))
         return None
 
     async def _exit(self) -> int:

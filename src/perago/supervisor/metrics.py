@@ -82,7 +82,7 @@ class Metrics:
     def called_off(self, task: str) -> None:
         self._called_off.labels(task).inc()
 
-    def restarted(self, death: executor_process.Death) -> None:
+    def restarted(self, death: executor_process.ExitStatus) -> None:
         self._restarts.labels(str(death)).inc()
 
     def slots(self, busy: int, all_of_them: int) -> None:

@@ -20,8 +20,8 @@ from perago.events import Event
 from perago.executor import main
 from perago.lake.client import LakeFS
 from perago.model import CommitId, TaskType
-from perago.process.exit_status import Death
-from perago.process.orphan_reaper import Orphanage
+from perago.process.exit_status import ExitStatus
+from perago.process.orphan_reaper import OrphanReaper
 from perago.settings import Settings
 from perago.supervisor import crash_cleanup, lakefs_health, logs, lost_polls, preflight, restore_accepted
 from perago.supervisor.attempt_loop import Broker
@@ -98,7 +98,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         try:
-            return await self._run(Crew(self._orders.modules, Orphanage(), self._journal, self._stopping, self._restarted))
+            return await self._run(Crew(self._orders.modules, OrphanReaper(), self._journal, self._stopping, self._restarted))
         finally:
             self._stopping.set()
             await asyncio.gather(*(slot.close() for slot in self._slots))
@@ -269,7 +269,7 @@ class Supervisor:
             await asyncio.to_thread(status.write, self._state())
             await asyncio.sleep(STATUS_SECONDS)
 
-    def _restarted(self, slot: Slot, death: Death) -> None:
+    def _restarted(self, slot: Slot, death: ExitStatus) -> None:
         self._metrics.restarted(death)
         self._log.error(
             "executor is started again", slot=slot.name, cause=f"it {death}", refusal=slot.refusal and slot.refusal.message
@@ -317,7 +317,7 @@ def short(modules: Sequence[str], glue: str) -> str:
     return glue.join((whole[: LONGEST_LABEL - 20], hashlib.sha256(" ".join(modules).encode()).hexdigest()[:12]))
 
 
-def _refusal(first: Slot, death: Death) -> SetupError:
+def _refusal(first: Slot, death: ExitStatus) -> SetupError:
     """As the executor raised it, so that its code is the right one."""
     if first.refusal is None:
         return RuntimeConfigError(f"the first executor {death} while it imported the modules")

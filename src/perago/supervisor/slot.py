@@ -12,8 +12,8 @@ from perago import ipc
 from perago.attempt import outcome as failures
 from perago.errors import ConductorError, TaskInputError, TaskStatus
 from perago.model import Outcome, Snapshot
-from perago.process.exit_status import Death
-from perago.process.orphan_reaper import Orphanage
+from perago.process.exit_status import ExitStatus
+from perago.process.orphan_reaper import OrphanReaper
 from perago.supervisor import logs
 from perago.supervisor.executor_process import Ears, ExecutorProcess
 from perago.supervisor.supervised_attempt import Running
@@ -24,7 +24,7 @@ INTERRUPTED_SECONDS = 5.0
 """For an interrupted body to end; then its executor is killed."""
 HARD_SECONDS = 1.0
 KILLED_SECONDS = 6.0
-"""A bit more than a warden takes at most."""
+"""A bit more than a guardian takes at most."""
 KEPT_LINES = 40
 TURNS = 3
 """Of the loop, in which what the body printed last, and flushed before it finished, is read and still counts as the attempt's."""
@@ -36,10 +36,10 @@ class Crew:
     """What all slots share."""
 
     modules: Sequence[str]
-    orphanage: Orphanage
+    orphan_reaper: OrphanReaper
     journal: logs.Journal
     stopping: asyncio.Event
-    restarted: Callable[["Slot", Death], None]
+    restarted: Callable[["Slot", ExitStatus], None]
 
 
 class Slot:
@@ -75,7 +75,7 @@ class Slot:
         self.state = "starting"
         self._last_lines.clear()
         self._pid = None
-        self._process = ExecutorProcess.start(self._crew.modules, Ears(self._heard, self._printed), self._crew.orphanage)
+        self._process = ExecutorProcess.start(self._crew.modules, Ears(self._heard, self._printed), self._crew.orphan_reaper)
         if self._file is not None:
             self._file.close()
         self._log, self._file = self._crew.journal.logger(self.name, self._process.pid)
@@ -175,7 +175,7 @@ class Slot:
             await asyncio.wait({process.ended}, timeout=HARD_SECONDS)
             process.kill()
             await asyncio.wait({process.ended}, timeout=KILLED_SECONDS)
-            process.kill_warden()
+            process.kill_guardian()
             await process.ended
         if self._file is not None:
             self._file.close()
@@ -184,7 +184,7 @@ class Slot:
     def can_run(self) -> bool:
         return self._process is not None and self._process.is_alive and self._is_ready.is_set()
 
-    async def _after_death(self, death: Death) -> None:
+    async def _after_death(self, death: ExitStatus) -> None:
         self._deaths_in_a_row += 1
         self.restarts += 1
         self.state = "restarting"
@@ -250,7 +250,7 @@ class Slot:
         task.add_done_callback(self._answers.discard)
 
 
-def died(running: Running, death: Death, last_lines: Sequence[str]) -> Outcome:
+def died(running: Running, death: ExitStatus, last_lines: Sequence[str]) -> Outcome:
     """What Conductor is told at once, instead of finding out after its timeout."""
     seconds = time.monotonic() - running.tally.began
     why = f"; the attempt had been called off: {running.cancel_reason}" if running.cancel_reason else ""

@@ -33,7 +33,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
-from perago.process.exit_status import Death
+from perago.process.exit_status import ExitStatus
 from perago.protocol import fence
 from perago.supervisor import attempt_stats
 from perago.supervisor.blocking_calls import Desk
@@ -76,7 +76,7 @@ class Running:
         self.tally = attempt_stats.Tally(time.monotonic())
         self.tidings = attempt_stats.Tidings()
         self.cancel_reason: str | None = None
-        self.death: Death | None = None
+        self.death: ExitStatus | None = None
         """How its executor died in it."""
         self.tell: Callable[[ipc.ToExecutor], None] = _nobody
         self._polled_at = polled_at
