@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench import _linearizability as lin
-from tests.support.worker import GROW, Rig
+from tests.support.worker_harness import GROW, WorkerHarness
 
 from perago.model import Commit, CommitId, WorkflowId
 
@@ -42,7 +42,7 @@ Task = Mapping[str, Any]
 class Contention:
     """One branch, the lanes that write to it, and every attempt that Conductor recorded."""
 
-    rig: Rig
+    harness: WorkerHarness
     base: CommitId
     dice: random.Random
     without_rule: str = ""
@@ -80,21 +80,22 @@ class Contention:
         # A step without a change on an unaccepted head would be accepted with a commit that may still be replaced.
         always_changes = kind in {"head", "fork"}
         steps = self._fork(number) if kind == "fork" else self._chain(number, always_changes=always_changes)
-        given = {"workspace": self.rig.workspace(self._input(kind))}
-        return [self.rig.real.start_workflow(steps, given) for _ in range(2 if kind == "same twice" else 1)]
+        given = {"workspace": self.harness.workspace(self._input(kind))}
+        return [self.harness.real.start_workflow(steps, given) for _ in range(2 if kind == "same twice" else 1)]
 
     def _chain(self, number: int, *, always_changes: bool) -> list[dict[str, Any]]:
         given, steps = "${workflow.input.workspace}", list[dict[str, Any]]()
         for at in range(self.dice.randint(1, MAX_STEPS)):
             only_look = self.dice.random() < NO_CHANGE_SHARE and not (always_changes and at == 0)
-            steps.append(self.rig.step(GROW, f"s{at}", {"line": f"w{number}.s{at}", "only_look": only_look}, given))
+            steps.append(self.harness.step(GROW, f"s{at}", {"line": f"w{number}.s{at}", "only_look": only_look}, given))
             given = f"${{s{at}.output.workspace}}"
         return steps
 
     def _fork(self, number: int) -> list[dict[str, Any]]:
         """Two writers that are given the same commit: at most one of them can be accepted with a change."""
         sides = [
-            self.rig.step(GROW, f"f{side}", {"line": f"w{number}.f{side}"}, "${workflow.input.workspace}") for side in range(2)
+            self.harness.step(GROW, f"f{side}", {"line": f"w{number}.f{side}"}, "${workflow.input.workspace}")
+            for side in range(2)
         ]
         names = [side["taskReferenceName"] for side in sides]
         return [
@@ -104,7 +105,7 @@ class Contention:
 
     def _input(self, kind: str) -> CommitId:
         if kind == "head":
-            return self.rig.head().id
+            return self.harness.head().id
         if kind == "stale":
             near = [commit.id for commit in itertools.islice(self._down(), 1 + STALE_DEPTH)]
             return self.dice.choice(near[1:] or near)
@@ -112,22 +113,22 @@ class Contention:
 
     def _down(self) -> Generator[Commit]:
         """The branch from its head to the base, by first parents."""
-        commit = self.rig.head()
+        commit = self.harness.head()
         yield commit
         while commit.id != self.base and commit.first_parent is not None:
-            commit = self.rig.site.lake.commit(self.rig.site.repository, commit.first_parent)
+            commit = self.harness.site.lake.commit(self.harness.site.repository, commit.first_parent)
             yield commit
 
     def _is_accepted(self, commit: Commit) -> bool:
         if commit.id == self.base:
             return True
-        return _output(self.rig.real.call("GET", f"/tasks/{commit.metadata[TASK_LABEL]}")) == commit.id
+        return _output(self.harness.real.call("GET", f"/tasks/{commit.metadata[TASK_LABEL]}")) == commit.id
 
     # recording
 
     def record(self, workflow: WorkflowId, status: str) -> None:
         self.ended[status] += 1
-        self.attempts += [task for task in self.rig.tasks(workflow) if task["workflowTask"]["type"] == "SIMPLE"]
+        self.attempts += [task for task in self.harness.tasks(workflow) if task["workflowTask"]["type"] == "SIMPLE"]
 
     def _read_branch(self) -> lin.History:
         """Everything that happened to the branch. To be called when nothing runs any more."""
@@ -178,10 +179,10 @@ class Contention:
             found.append(f"the history is {verdict.verdict}: {'; '.join(verdict.explanation)}")
         if not set(on_branch) - set(verdict.unaccepted):
             found.append("the branch shows no accepted change")
-        if self.rig.log_at(happened.last_read.commits[-1]) != content(happened):
+        if self.harness.log_at(happened.last_read.commits[-1]) != content(happened):
             found.append("the file does not hold the line of each commit on the branch once, in order")
-        self.rig.collect_garbage()
-        return found + [f"staging branch left: {name}" for name in self.rig.staging_branches()]
+        self.harness.collect_garbage()
+        return found + [f"staging branch left: {name}" for name in self.harness.staging_branches()]
 
 
 @dataclass
@@ -197,7 +198,7 @@ class Lane:
 
     def poke(self) -> bool:
         """Ask Conductor to look at timeouts now; whether everything that was begun has ended."""
-        real = self.contention.rig.real
+        real = self.contention.harness.real
         for workflow in list(self.running):
             real.call("PUT", f"/workflow/decide/{workflow}")
             status = real.workflow_status(workflow)

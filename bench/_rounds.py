@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.support.conductor_sites import Real, nonce
+from tests.support.conductor_sites import RealConductorSite, nonce
 
 from perago.attempt import transaction
 from perago.attempt.rival_wait import LONGEST, Patience
@@ -207,7 +207,7 @@ class Driver:
     """One round's branch and its workflows, until the last one has ended."""
 
     lake: Lake
-    real: Real
+    real: RealConductorSite
     repository: Repository
     base: CommitId
     task_type: TaskType

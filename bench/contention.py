@@ -34,7 +34,7 @@ from typing import Any
 
 from bench import _lakefs, _rounds
 from bench._rounds import Pauses, Round, Rules, Scenario, Step
-from tests.support.conductor_sites import Real
+from tests.support.conductor_sites import RealConductorSite
 
 from perago.dev.stack import Endpoints, Stack
 from perago.in_memory.attempt_parts import upload
@@ -140,7 +140,7 @@ class Arena:
     """A repository, and so many task types as rounds run at once."""
 
     lake: LakeFS
-    real: Real
+    real: RealConductorSite
     repository: Repository
     base: CommitId
     types: Sequence[TaskType]
@@ -180,7 +180,7 @@ def arena(endpoints: Endpoints, seed: int) -> Generator[Arena]:
         keys = (endpoints.access_key_id, endpoints.secret_access_key)
         timeouts = Timeouts(connect=10, request=60)
         lake = things.enter_context(closing(LakeFS(endpoints.lakefs_url, *keys, timeouts=timeouts)))
-        real = things.enter_context(closing(Real(endpoints.conductor_url)))
+        real = things.enter_context(closing(RealConductorSite(endpoints.conductor_url)))
         store, name = _lakefs.Store(endpoints), f"bench-contention-{secrets.token_hex(4)}"
         store.create_repository(name)
         things.callback(store.delete_repository, name)

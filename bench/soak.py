@@ -31,9 +31,9 @@ from typing import Any, ClassVar, Protocol
 
 from bench._contention import Contention
 from bench._switches import RULES
-from tests.support.conductor_sites import Real
+from tests.support.conductor_sites import RealConductorSite
 from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, delay, drop_reply
-from tests.support.worker import GROW, Rig, Worker, eventually
+from tests.support.worker_harness import GROW, Worker, WorkerHarness, eventually
 
 from perago.dev.stack import Endpoints, Stack
 from perago.model import CommitId, WorkflowId
@@ -87,7 +87,7 @@ class Load(Protocol):
 class Chain:
     """One repository, and workflow after workflow on its branch."""
 
-    rig: Rig
+    harness: WorkerHarness
     base: CommitId
     expected: list[str] = field(default_factory=list[str])
     workflow: WorkflowId | None = None
@@ -96,26 +96,26 @@ class Chain:
     attempts: int = 0
 
     def begin(self) -> int:
-        given: Any = self.rig.workspace(self.rig.head().id)
+        given: Any = self.harness.workspace(self.harness.head().id)
         steps: list[dict[str, Any]] = []
         for number in range(STEPS):
-            steps.append(self.rig.step(GROW, f"s{number}", {"line": str(self.line + number)}, given))
+            steps.append(self.harness.step(GROW, f"s{number}", {"line": str(self.line + number)}, given))
             given = f"${{s{number}.output.workspace}}"
-        self.workflow = self.rig.real.start_workflow(steps)
+        self.workflow = self.harness.real.start_workflow(steps)
         return 1
 
     def poke(self) -> bool:
         if self.workflow is None:
             return True
-        self.rig.real.call("PUT", f"/workflow/decide/{self.workflow}")
-        if self.rig.real.workflow_status(self.workflow) == "RUNNING":
+        self.harness.real.call("PUT", f"/workflow/decide/{self.workflow}")
+        if self.harness.real.workflow_status(self.workflow) == "RUNNING":
             return False
         self._count(self.workflow)
         self.workflow = None
         return True
 
     def _count(self, workflow: WorkflowId) -> None:
-        tasks = self.rig.tasks(workflow)
+        tasks = self.harness.tasks(workflow)
         self.attempts += len(tasks)
         done = [task for task in tasks if task["status"] == "COMPLETED"]
         self.expected += [str(task["outputData"]["workspace"]["ref"]) for task in done]
@@ -127,12 +127,12 @@ class Chain:
     def wrong(self) -> list[str]:
         """What does not hold on this chain's branch."""
         found: list[str] = []
-        history = [str(commit) for commit in reversed(self.rig.history(self.base)[:-1])]
+        history = [str(commit) for commit in reversed(self.harness.history(self.base)[:-1])]
         if history != self.expected:
             found.append(f"history is {history}, accepted was {self.expected}")
-        if self.rig.log_at(self.rig.head().id) != "".join(f"{number}\n" for number in range(self.line)):
+        if self.harness.log_at(self.harness.head().id) != "".join(f"{number}\n" for number in range(self.line)):
             found.append("the file does not hold each accepted line once, in order")
-        found += [f"staging branch left: {name}" for name in self.rig.staging_branches()]
+        found += [f"staging branch left: {name}" for name in self.harness.staging_branches()]
         return found
 
 
@@ -161,7 +161,7 @@ class Chains:
 
 @dataclass
 class Soak:
-    rig: Rig
+    harness: WorkerHarness
     load: Load
     conductor: FaultProxy
     lakefs: FaultProxy
@@ -170,7 +170,7 @@ class Soak:
     done: Counter[str] = field(default_factory=Counter[str])
 
     def start_worker(self) -> Worker:
-        return self.rig.start(
+        return self.harness.start(
             self.load.module,
             jobs=self.load.jobs,
             CONDUCTOR_SERVER_URL=self.conductor.url,
@@ -221,35 +221,35 @@ class Soak:
 
     def wrong(self) -> list[str]:
         found = self.load.wrong()
-        found += [f"process left: {pid}" for worker in self.rig.workers for pid in worker.survivors()]
-        return found + [f"workspace left: {name}" for name in self.rig.left_workspaces()]
+        found += [f"process left: {pid}" for worker in self.harness.workers for pid in worker.survivors()]
+        return found + [f"workspace left: {name}" for name in self.harness.left_workspaces()]
 
 
 @contextmanager
 def arranged(stack: Endpoints, folder: Path, options: argparse.Namespace) -> Generator[Soak]:
     dice = random.Random(options.seed)
     with ExitStack() as things:
-        rig = things.enter_context(_closing(Rig(stack, folder, Real(stack.conductor_url))))
+        harness = things.enter_context(_closing(WorkerHarness(stack, folder, RealConductorSite(stack.conductor_url))))
         conductor = things.enter_context(FaultProxy(stack.conductor_url))
         lakefs = things.enter_context(FaultProxy(stack.lakefs_url))
         if options.contention:
-            load: Load = Contention(rig, rig.seed(), dice, options.without_rule, options.html)
+            load: Load = Contention(harness, harness.seed(), dice, options.without_rule, options.html)
         else:
-            load = Chains([_chain(things, stack, rig, folder / f"chain-{number}") for number in range(CHAINS)])
-        yield Soak(rig, load, conductor, lakefs, dice)
+            load = Chains([_chain(things, stack, harness, folder / f"chain-{number}") for number in range(CHAINS)])
+        yield Soak(harness, load, conductor, lakefs, dice)
 
 
-def _chain(things: ExitStack, stack: Endpoints, rig: Rig, folder: Path) -> Chain:
-    own = things.enter_context(_closing(Rig(stack, folder, Real(stack.conductor_url), rig.prefix)))
+def _chain(things: ExitStack, stack: Endpoints, harness: WorkerHarness, folder: Path) -> Chain:
+    own = things.enter_context(_closing(WorkerHarness(stack, folder, RealConductorSite(stack.conductor_url), harness.prefix)))
     return Chain(own, own.seed())
 
 
 @contextmanager
-def _closing(rig: Rig) -> Generator[Rig]:
+def _closing(harness: WorkerHarness) -> Generator[WorkerHarness]:
     try:
-        yield rig
+        yield harness
     finally:
-        rig.close()
+        harness.close()
 
 
 def measure(stack: Endpoints, options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.support import worker
+from tests.support import worker_harness
 from tests.support.progress import ProgressLines
 
 from perago.dev import stack as stacks
@@ -138,9 +138,9 @@ def installed_servers() -> None:
 
 
 @pytest.fixture
-def rig(stack: stacks.Endpoints, tmp_path: Path) -> Iterator[worker.Rig]:
+def harness(stack: stacks.Endpoints, tmp_path: Path) -> Iterator[worker_harness.WorkerHarness]:
     """Workers on the servers of the run, with task types, a repository and directories of their own."""
-    with worker.rig(stack, tmp_path / "rig") as made:
+    with worker_harness.open_harness(stack, tmp_path / "harness") as made:
         yield made
 
 

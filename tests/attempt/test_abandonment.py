@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.support.attempts import Bed, writing
+from tests.support.attempts import AttemptScene, writing
 
 from perago import events
 from perago.attempt import transaction
@@ -27,98 +27,98 @@ TASKS: dict[str, Callable[[], DictTask]] = {"change": lambda: writing(x=b"2"), "
 class Unwarned(Tap):
     """The early check sees the branch at the input."""
 
-    def __init__(self, bed: Bed) -> None:
-        super().__init__(bed.lake)
-        self._input = bed.a
+    def __init__(self, scene: AttemptScene) -> None:
+        super().__init__(scene.lake)
+        self._input = scene.a
 
     def branch(self, *_: Any) -> CommitId:
         return self._input
 
 
-def published(bed: Bed) -> Polled:
+def published(scene: AttemptScene) -> Polled:
     """An attempt whose publication is on the branch and was not reported."""
-    polled = bed.start()
-    bed.a = CommitId(polled.input["workspace"]["ref"])
-    assert bed.run(polled, writes("earlier")).status is TaskStatus.COMPLETED
+    polled = scene.start()
+    scene.a = CommitId(polled.input["workspace"]["ref"])
+    assert scene.run(polled, writes("earlier")).status is TaskStatus.COMPLETED
     return polled
 
 
-def accepted(bed: Bed) -> Polled:
-    polled = bed.start()
-    outcome = bed.run(polled, writes("earlier"))
-    assert bed.report(polled, outcome)
+def accepted(scene: AttemptScene) -> Polled:
+    polled = scene.start()
+    outcome = scene.run(polled, writes("earlier"))
+    assert scene.report(polled, outcome)
     return polled
 
 
-def two_steps(bed: Bed) -> Polled:
+def two_steps(scene: AttemptScene) -> Polled:
     """Both take the workflow's input; the first is accepted. The second."""
-    given = workspace_input(bed.target())
-    bed.conductor.start([Step(TASK, "first", given), Step(TASK, "second", given)])
-    first = bed.poll()
-    assert bed.report(first, bed.run(first, writes("earlier")))
-    return bed.poll()
+    given = workspace_input(scene.target())
+    scene.conductor.start([Step(TASK, "first", given), Step(TASK, "second", given)])
+    first = scene.poll()
+    assert scene.report(first, scene.run(first, writes("earlier")))
+    return scene.poll()
 
 
-def timed_out(bed: Bed) -> Polled:
-    return bed.retry(published(bed))
+def timed_out(scene: AttemptScene) -> Polled:
+    return scene.retry(published(scene))
 
 
-def failed(bed: Bed) -> Polled:
-    first = published(bed)
-    assert bed.report(first, Outcome(TaskStatus.FAILED, reason="the report came late"))
-    return bed.poll()
+def failed(scene: AttemptScene) -> Polled:
+    first = published(scene)
+    assert scene.report(first, Outcome(TaskStatus.FAILED, reason="the report came late"))
+    return scene.poll()
 
 
-def terminated(bed: Bed) -> Polled:
-    bed.conductor.terminate(published(bed).attempt.workflow_id)
-    return bed.start()
+def terminated(scene: AttemptScene) -> Polled:
+    scene.conductor.terminate(published(scene).attempt.workflow_id)
+    return scene.start()
 
 
-def in_progress_in_an_ended_workflow(bed: Bed) -> Polled:
-    first = published(bed)
-    bed.conductor.terminate(first.attempt.workflow_id)
-    bed.set_task(first, status="IN_PROGRESS")
-    polled = bed.start()
+def in_progress_in_an_ended_workflow(scene: AttemptScene) -> Polled:
+    first = published(scene)
+    scene.conductor.terminate(first.attempt.workflow_id)
+    scene.set_task(first, status="IN_PROGRESS")
+    polled = scene.start()
     long_after = polled.attempt.start_time + 120_000
-    bed.set_task(polled, start_time=long_after)
+    scene.set_task(polled, start_time=long_after)
     return replace(polled, attempt=replace(polled.attempt, start_time=long_after))
 
 
-def rerun(bed: Bed) -> Polled:
-    first = published(bed)
-    bed.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
-    return bed.poll()
+def rerun(scene: AttemptScene) -> Polled:
+    first = published(scene)
+    scene.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
+    return scene.poll()
 
 
-def rerun_after_acceptance(bed: Bed) -> Polled:
-    first = accepted(bed)
-    bed.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
-    return bed.poll()
+def rerun_after_acceptance(scene: AttemptScene) -> Polled:
+    first = accepted(scene)
+    scene.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
+    return scene.poll()
 
 
-def restarted(bed: Bed) -> Polled:
-    bed.conductor.restart(published(bed).attempt.workflow_id)
-    return bed.poll()
+def restarted(scene: AttemptScene) -> Polled:
+    scene.conductor.restart(published(scene).attempt.workflow_id)
+    return scene.poll()
 
 
-def restarted_after_acceptance(bed: Bed) -> Polled:
-    bed.conductor.restart(accepted(bed).attempt.workflow_id)
-    return bed.poll()
+def restarted_after_acceptance(scene: AttemptScene) -> Polled:
+    scene.conductor.restart(accepted(scene).attempt.workflow_id)
+    return scene.poll()
 
 
-def completed_with_its_input(bed: Bed) -> Polled:
-    bed.set_task(published(bed), status="COMPLETED", output=bed.output_naming(bed.a))
-    return bed.start()
+def completed_with_its_input(scene: AttemptScene) -> Polled:
+    scene.set_task(published(scene), status="COMPLETED", output=scene.output_naming(scene.a))
+    return scene.start()
 
 
-def completed_without_workspace(bed: Bed) -> Polled:
-    bed.set_task(published(bed), status="COMPLETED", output={"result": {}})
-    return bed.start()
+def completed_without_workspace(scene: AttemptScene) -> Polled:
+    scene.set_task(published(scene), status="COMPLETED", output={"result": {}})
+    return scene.start()
 
 
-def made_by_hand(bed: Bed) -> Polled:
-    bed.publish({"in/x": b"by hand"})
-    return bed.start()
+def made_by_hand(scene: AttemptScene) -> Polled:
+    scene.publish({"in/x": b"by hand"})
+    return scene.start()
 
 
 REPLACED = {
@@ -136,55 +136,55 @@ REPLACED = {
 }
 
 
-def accepted_elsewhere(bed: Bed) -> Polled:
-    accepted(bed)
-    return bed.start()
+def accepted_elsewhere(scene: AttemptScene) -> Polled:
+    accepted(scene)
+    return scene.start()
 
 
-def accepted_in_a_workflow_that_is_over(bed: Bed) -> Polled:
-    first = accepted(bed)
-    assert bed.conductor.workflow_status(first.attempt.workflow_id) == "COMPLETED"
-    return bed.start()
+def accepted_in_a_workflow_that_is_over(scene: AttemptScene) -> Polled:
+    first = accepted(scene)
+    assert scene.conductor.workflow_status(first.attempt.workflow_id) == "COMPLETED"
+    return scene.start()
 
 
-def live(bed: Bed) -> Polled:
-    published(bed)
-    return bed.start()
+def live(scene: AttemptScene) -> Polled:
+    published(scene)
+    return scene.start()
 
 
-def live_in_a_paused_workflow(bed: Bed) -> Polled:
-    bed.conductor.pause(published(bed).attempt.workflow_id)
-    return bed.start()
+def live_in_a_paused_workflow(scene: AttemptScene) -> Polled:
+    scene.conductor.pause(published(scene).attempt.workflow_id)
+    return scene.start()
 
 
-def handed_back(bed: Bed) -> Polled:
-    first = published(bed)
-    second = bed.start()
-    bed.set_task(first, status="SCHEDULED")
+def handed_back(scene: AttemptScene) -> Polled:
+    first = published(scene)
+    second = scene.start()
+    scene.set_task(first, status="SCHEDULED")
     return second
 
 
-def unreadable(bed: Bed) -> Polled:
-    first = accepted(bed)
-    bed.set_task(first, output_is_elsewhere=True)
-    return bed.start()
+def unreadable(scene: AttemptScene) -> Polled:
+    first = accepted(scene)
+    scene.set_task(first, output_is_elsewhere=True)
+    return scene.start()
 
 
-def displaced(bed: Bed) -> Polled:
-    first = published(bed)
-    bed.set_task(first, status="COMPLETED", output=bed.output_naming("c" * 64))
-    return bed.start()
+def displaced(scene: AttemptScene) -> Polled:
+    first = published(scene)
+    scene.set_task(first, status="COMPLETED", output=scene.output_naming("c" * 64))
+    return scene.start()
 
 
-def forgotten(bed: Bed) -> Polled:
-    del bed.conductor.tasks[accepted(bed).attempt.task_id]
-    return bed.start()
+def forgotten(scene: AttemptScene) -> Polled:
+    del scene.conductor.tasks[accepted(scene).attempt.task_id]
+    return scene.start()
 
 
-def deleted_in_the_same_run(bed: Bed) -> Polled:
-    second = two_steps(bed)
-    first = next(row for row in bed.conductor.tasks_of(second.attempt.workflow_id) if row.reference_name == "first")
-    del bed.conductor.tasks[first.task_id]
+def deleted_in_the_same_run(scene: AttemptScene) -> Polled:
+    second = two_steps(scene)
+    first = next(row for row in scene.conductor.tasks_of(second.attempt.workflow_id) if row.reference_name == "first")
+    del scene.conductor.tasks[first.task_id]
     return second
 
 
@@ -209,154 +209,156 @@ class Run:
     verbs: list[str]
 
 
-def run(bed: Bed, polled: Polled, kind: str, *, warned: bool) -> Run:
-    bed.heard.clear()
-    task, tap = TASKS[kind](), bed.tap if warned else Unwarned(bed)
-    outcome = bed.run(polled, task, tap)
-    assert bed.staging_branches() == []
+def run(scene: AttemptScene, polled: Polled, kind: str, *, warned: bool) -> Run:
+    scene.heard.clear()
+    task, tap = TASKS[kind](), scene.tap if warned else Unwarned(scene)
+    outcome = scene.run(polled, task, tap)
+    assert scene.staging_branches() == []
     return Run(outcome, task, tap.verbs)
 
 
 @pytest.mark.parametrize("warned", [True, False], ids=["seen early", "seen late"])
 @pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("row", REPLACED)
-def test_what_was_not_accepted_is_replaced_or_moved_back_and_recorded(memory: Bed, row: str, kind: str, warned: bool) -> None:
+def test_what_was_not_accepted_is_replaced_or_moved_back_and_recorded(
+    memory: AttemptScene, row: str, kind: str, warned: bool
+) -> None:
     replaces(memory, row, kind, warned=warned)
 
 
 @pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("row", ["timed out, retried", "made by hand"])
-def test_the_same_on_a_real_lake(real_bed: Bed, row: str, kind: str) -> None:
-    replaces(real_bed, row, kind, warned=False)
+def test_the_same_on_a_real_lake(real_scene: AttemptScene, row: str, kind: str) -> None:
+    replaces(real_scene, row, kind, warned=False)
 
 
-def replaces(bed: Bed, row: str, kind: str, *, warned: bool) -> None:
+def replaces(scene: AttemptScene, row: str, kind: str, *, warned: bool) -> None:
     prepare, why = REPLACED[row]
-    polled = prepare(bed)
-    gone = bed.head()
-    assert gone.parents == (bed.a,)
-    ran = run(bed, polled, kind, warned=warned)
+    polled = prepare(scene)
+    gone = scene.head()
+    assert gone.parents == (scene.a,)
+    ran = run(scene, polled, kind, warned=warned)
     assert ran.outcome.status is TaskStatus.COMPLETED, ran.outcome.reason
-    assert ref_of(ran.outcome) == bed.head().id
+    assert ref_of(ran.outcome) == scene.head().id
     if kind == "change":
-        assert bed.head().parents == (bed.a,)
-        assert bed.content(bed.head().id) == {"in/x": b"2", "other": b"outside"}
+        assert scene.head().parents == (scene.a,)
+        assert scene.content(scene.head().id) == {"in/x": b"2", "other": b"outside"}
     else:
-        assert bed.head().id == bed.a
-    [removed] = bed.removed()
+        assert scene.head().id == scene.a
+    [removed] = scene.removed()
     removal = events.Removal.REPLACE if kind == "change" else events.Removal.MOVE_BACK
-    assert (removed.removal, removed.branch, removed.commit, removed.head) == (removal, "main", gone.id, bed.head().id)
+    assert (removed.removal, removed.branch, removed.commit, removed.head) == (removal, "main", gone.id, scene.head().id)
     assert why in removed.why
     assert ran.outcome.removals == (str(removed),)
     assert ran.outcome.task_log == (str(removed),)
-    assert bed.report(polled, ran.outcome)
-    assert bed.conductor.logs[polled.attempt.task_id] == [str(removed)]
+    assert scene.report(polled, ran.outcome)
+    assert scene.conductor.logs[polled.attempt.task_id] == [str(removed)]
 
 
 @pytest.mark.parametrize("warned", [True, False], ids=["seen early", "seen late"])
 @pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("row", REFUSED)
-def test_what_may_have_been_accepted_is_refused_and_left_alone(memory: Bed, row: str, kind: str, warned: bool) -> None:
+def test_what_may_have_been_accepted_is_refused_and_left_alone(memory: AttemptScene, row: str, kind: str, warned: bool) -> None:
     refuses(memory, row, kind, warned=warned)
 
 
 @pytest.mark.parametrize("warned", [True, False], ids=["seen early", "seen late"])
 @pytest.mark.parametrize("kind", TASKS)
-def test_an_accepted_commit_on_a_real_lake_is_left_alone(real_bed: Bed, kind: str, warned: bool) -> None:
-    refuses(real_bed, "accepted step of this workflow", kind, warned=warned)
+def test_an_accepted_commit_on_a_real_lake_is_left_alone(real_scene: AttemptScene, kind: str, warned: bool) -> None:
+    refuses(real_scene, "accepted step of this workflow", kind, warned=warned)
 
 
-def refuses(bed: Bed, row: str, kind: str, *, warned: bool) -> None:
+def refuses(scene: AttemptScene, row: str, kind: str, *, warned: bool) -> None:
     prepare, reason = REFUSED[row]
-    polled = prepare(bed)
-    before = bed.head()
-    ran = run(bed, polled, kind, warned=warned)
+    polled = prepare(scene)
+    before = scene.head()
+    ran = run(scene, polled, kind, warned=warned)
     assert ran.outcome.status is TaskStatus.FAILED, "a retry may find the branch as it should be"
     assert ran.outcome.output is None
     assert reason in str(ran.outcome.reason)
     assert before.id in str(ran.outcome.reason)
-    assert bed.head() == before
-    assert bed.removed() == []
+    assert scene.head() == before
+    assert scene.removed() == []
     assert ran.outcome.removals == ()
     assert (ran.task.calls == []) is warned
     assert ("objects" in ran.verbs) is not warned
 
 
 @pytest.mark.parametrize("kind", TASKS)
-def test_what_can_only_be_refused_is_refused_on_every_retry_before_anything_is_downloaded(bed: Bed, kind: str) -> None:
-    polled = accepted_elsewhere(bed)
-    before = bed.head()
+def test_what_can_only_be_refused_is_refused_on_every_retry_before_anything_is_downloaded(scene: AttemptScene, kind: str) -> None:
+    polled = accepted_elsewhere(scene)
+    before = scene.head()
     for _ in range(3):
-        ran = run(bed, polled, kind, warned=True)
+        ran = run(scene, polled, kind, warned=True)
         assert ran.outcome.status is TaskStatus.FAILED
         assert ran.task.calls == []
         assert ran.verbs == ["branch", "commit", "head"]
-        assert bed.report(polled, ran.outcome)
-        polled = bed.poll()
-    assert bed.head() == before
+        assert scene.report(polled, ran.outcome)
+        polled = scene.poll()
+    assert scene.head() == before
 
 
 @pytest.mark.parametrize("warned", [True, False], ids=["seen early", "seen late"])
 @pytest.mark.parametrize("kind", TASKS)
-def test_a_commit_made_by_hand_is_kept_where_the_setting_says_so(bed: Bed, kind: str, warned: bool) -> None:
-    polled = made_by_hand(bed)
-    before = bed.head()
+def test_a_commit_made_by_hand_is_kept_where_the_setting_says_so(scene: AttemptScene, kind: str, warned: bool) -> None:
+    polled = made_by_hand(scene)
+    before = scene.head()
     task = TASKS[kind]()
-    execution = bed.execution(polled.attempt, task, bed.tap if warned else Unwarned(bed))
+    execution = scene.execution(polled.attempt, task, scene.tap if warned else Unwarned(scene))
     outcome = transaction.run(replace(execution, unlabelled=UnlabelledHead.REFUSE), polled.input)
     assert outcome.status is TaskStatus.FAILED
     assert "PERAGO_UNLABELLED_HEAD=refuse keeps it" in str(outcome.reason)
     assert (task.calls == []) is warned
-    assert bed.head() == before
-    assert bed.removed() == []
-    assert bed.staging_branches() == []
+    assert scene.head() == before
+    assert scene.removed() == []
+    assert scene.staging_branches() == []
 
 
-def test_once_the_live_attempt_is_given_up_a_retry_replaces_it(bed: Bed) -> None:
-    first, second = bed.start(), bed.start()
-    assert bed.run(first, writes("earlier")).status is TaskStatus.COMPLETED
-    refused = bed.run(second, writing(x=b"2"))
-    assert bed.report(second, refused)
-    bed.conductor.terminate(first.attempt.workflow_id)
-    assert ref_of(bed.run(bed.poll(), writing(x=b"2"))) == bed.head().id
-    assert bed.head().parents == (bed.a,)
+def test_once_the_live_attempt_is_given_up_a_retry_replaces_it(scene: AttemptScene) -> None:
+    first, second = scene.start(), scene.start()
+    assert scene.run(first, writes("earlier")).status is TaskStatus.COMPLETED
+    refused = scene.run(second, writing(x=b"2"))
+    assert scene.report(second, refused)
+    scene.conductor.terminate(first.attempt.workflow_id)
+    assert ref_of(scene.run(scene.poll(), writing(x=b"2"))) == scene.head().id
+    assert scene.head().parents == (scene.a,)
 
 
 # the accepted commit was displaced by another execution of its task
 
 
-def displaced_input(bed: Bed) -> tuple[Polled, CommitId]:
+def displaced_input(scene: AttemptScene) -> tuple[Polled, CommitId]:
     """After a rerun Conductor took the first execution's report: the branch shows the second's commit. The next step."""
-    first = bed.start(steps=2)
-    early = bed.run(first, writes("first"))
-    bed.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
-    assert bed.run(bed.poll(), writes("second")).status is TaskStatus.COMPLETED
-    bed.conductor.report(first.attempt, early, timeout=1)
-    following = bed.poll()
-    assert following.input["workspace"]["ref"] == ref_of(early) != bed.head().id
+    first = scene.start(steps=2)
+    early = scene.run(first, writes("first"))
+    scene.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
+    assert scene.run(scene.poll(), writes("second")).status is TaskStatus.COMPLETED
+    scene.conductor.report(first.attempt, early, timeout=1)
+    following = scene.poll()
+    assert following.input["workspace"]["ref"] == ref_of(early) != scene.head().id
     return following, ref_of(early)
 
 
 @pytest.mark.parametrize("kind", TASKS)
-def test_the_next_step_puts_the_accepted_commit_back(bed: Bed, kind: str) -> None:
-    following, right = displaced_input(bed)
-    wrong = bed.head()
-    outcome = run(bed, following, kind, warned=True).outcome
-    assert ref_of(outcome) == bed.head().id
-    assert bed.head().parents == (right,) if kind == "change" else bed.head().id == right
-    [removed] = bed.removed()
+def test_the_next_step_puts_the_accepted_commit_back(scene: AttemptScene, kind: str) -> None:
+    following, right = displaced_input(scene)
+    wrong = scene.head()
+    outcome = run(scene, following, kind, warned=True).outcome
+    assert ref_of(outcome) == scene.head().id
+    assert scene.head().parents == (right,) if kind == "change" else scene.head().id == right
+    [removed] = scene.removed()
     assert removed.commit == wrong.id
     assert f"which Conductor completed with {right} instead" in removed.why
 
 
 @pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("status", ["FAILED", "IN_PROGRESS"])
-def test_a_commit_beside_the_input_that_another_task_made_is_left_alone(bed: Bed, kind: str, status: str) -> None:
-    following, _ = displaced_input(bed)
-    first = next(row for row in bed.conductor.tasks.values() if row.reference_name == "s0")
-    bed.conductor.tasks[first.task_id] = replace(first, status=status)
-    before = bed.head()
-    ran = run(bed, following, kind, warned=True)
+def test_a_commit_beside_the_input_that_another_task_made_is_left_alone(scene: AttemptScene, kind: str, status: str) -> None:
+    following, _ = displaced_input(scene)
+    first = next(row for row in scene.conductor.tasks.values() if row.reference_name == "s0")
+    scene.conductor.tasks[first.task_id] = replace(first, status=status)
+    before = scene.head()
+    ran = run(scene, following, kind, warned=True)
     assert ran.outcome.status is TaskStatus.FAILED
     assert "neither the input commit" in str(ran.outcome.reason)
-    assert bed.head() == before
+    assert scene.head() == before

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.support.attempts import Bed
+from tests.support.attempts import AttemptScene
 
 from perago import PublishBudget, TaskControls, TimeoutPolicy, WorkspaceSpec, forbid_glob, require_glob, task
 from perago.attempt import declared_task, transaction
@@ -47,17 +47,17 @@ def declare(body: Callable[..., Any], *, controls: TaskControls | None = None, *
     return found
 
 
-def attempt(bed: Bed, root: Path, declaration: TaskDeclaration, params: object) -> Outcome:
-    polled = bed.start()
-    execution = bed.execution(polled.attempt, declared_task.DeclaredTask(declaration))
+def attempt(scene: AttemptScene, root: Path, declaration: TaskDeclaration, params: object) -> Outcome:
+    polled = scene.start()
+    execution = scene.execution(polled.attempt, declared_task.DeclaredTask(declaration))
     settings = options.Options(root, cache_bytes=0)
 
     def workspaces(ref: WorkspaceRef) -> local_workspace.LocalWorkspace:
-        return local_workspace.LocalWorkspace(bed.lake, ref, "/in", polled.attempt, execution.id, settings)
+        return local_workspace.LocalWorkspace(scene.lake, ref, "/in", polled.attempt, execution.id, settings)
 
-    walked = transaction.Execution(polled.attempt, execution.id, execution.task, bed.lake, execution.conductor, workspaces)
+    walked = transaction.Execution(polled.attempt, execution.id, execution.task, scene.lake, execution.conductor, workspaces)
     outcome = transaction.run(walked, {**polled.input, "params": params})
-    assert bed.staging_branches() == []
+    assert scene.staging_branches() == []
     assert [path for path in root.iterdir() if not path.name.startswith(".")] == []
     return outcome
 
@@ -67,21 +67,21 @@ def write(workspace: Path, params: Params) -> Output:
     return Output(length=len(params.text))
 
 
-def test_a_task_from_input_to_output(bed: Bed, tmp_path: Path) -> None:
+def test_a_task_from_input_to_output(scene: AttemptScene, tmp_path: Path) -> None:
     declaration = declare(write, pre=[require_glob("x")], post=[require_glob("out.*")])
-    outcome = attempt(bed, tmp_path, declaration, {"text": "four"})
+    outcome = attempt(scene, tmp_path, declaration, {"text": "four"})
     assert outcome.output is not None, outcome.reason
     assert outcome.output["result"] == {"length": 4}
-    assert bed.content(ref_of(outcome)) == {"in/x": b"1", "in/out.txt": b"four", "other": b"outside"}
+    assert scene.content(ref_of(outcome)) == {"in/x": b"1", "in/out.txt": b"four", "other": b"outside"}
 
 
-def test_a_deleted_file_is_deleted_under_the_prefix_only(bed: Bed, tmp_path: Path) -> None:
+def test_a_deleted_file_is_deleted_under_the_prefix_only(scene: AttemptScene, tmp_path: Path) -> None:
     def remove(workspace: Path, _params: Params) -> dict[str, int]:
         (workspace / "x").unlink()
         return {"length": 0}
 
-    outcome = attempt(bed, tmp_path, declare(remove), {"text": ""})
-    assert bed.content(ref_of(outcome)) == {"other": b"outside"}
+    outcome = attempt(scene, tmp_path, declare(remove), {"text": ""})
+    assert scene.content(ref_of(outcome)) == {"other": b"outside"}
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,19 @@ def test_a_deleted_file_is_deleted_under_the_prefix_only(bed: Bed, tmp_path: Pat
     ],
 )
 def test_what_goes_wrong_is_named_and_publishes_nothing(
-    bed: Bed, tmp_path: Path, declaration: TaskDeclaration, params: object, status: TaskStatus, reason: str
+    scene: AttemptScene, tmp_path: Path, declaration: TaskDeclaration, params: object, status: TaskStatus, reason: str
 ) -> None:
-    outcome = attempt(bed, tmp_path, declaration, params)
+    outcome = attempt(scene, tmp_path, declaration, params)
     assert outcome.status is status
     assert reason in str(outcome.reason)
     assert outcome.output is None
-    assert bed.head().id == bed.a
+    assert scene.head().id == scene.a
 
 
-def test_read_only_discards_what_the_body_wrote(bed: Bed, tmp_path: Path) -> None:
-    outcome = attempt(bed, tmp_path, declare(write, read_only=True), {"text": "gone"})
-    assert ref_of(outcome) == bed.a
-    assert bed.head().id == bed.a
+def test_read_only_discards_what_the_body_wrote(scene: AttemptScene, tmp_path: Path) -> None:
+    outcome = attempt(scene, tmp_path, declare(write, read_only=True), {"text": "gone"})
+    assert ref_of(outcome) == scene.a
+    assert scene.head().id == scene.a
 
 
 def test_the_budget_is_the_declared_one_or_the_default_within_the_response_timeout() -> None:

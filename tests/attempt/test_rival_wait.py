@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.support.attempts import Bed, once
+from tests.support.attempts import AttemptScene, once
 
 from perago.attempt import transaction
 from perago.attempt.rival_wait import Patience
@@ -31,18 +31,18 @@ class Clock:
         self.during.get(self.pauses, lambda: None)()
 
 
-def run(bed: Bed, polled: Polled, clock: Clock, lake: Tap | None = None, seconds: float = 10.0) -> Outcome:
-    execution = replace(bed.execution(polled.attempt, writes("two"), lake), patience=clock.patience(seconds))
+def run(scene: AttemptScene, polled: Polled, clock: Clock, lake: Tap | None = None, seconds: float = 10.0) -> Outcome:
+    execution = replace(scene.execution(polled.attempt, writes("two"), lake), patience=clock.patience(seconds))
     return transaction.run(execution, polled.input)
 
 
 @pytest.fixture
-def published(memory: Bed) -> Callable[[Polled], Outcome]:
+def published(memory: AttemptScene) -> Callable[[Polled], Outcome]:
     return lambda polled: memory.run(polled, writes("one"))
 
 
 def test_the_later_one_waits_until_the_earlier_one_is_accepted_and_names_its_commit(
-    memory: Bed, published: Callable[[Polled], Outcome]
+    memory: AttemptScene, published: Callable[[Polled], Outcome]
 ) -> None:
     earlier, later = memory.start(), memory.start()
     memory.announce(earlier)
@@ -52,7 +52,7 @@ def test_the_later_one_waits_until_the_earlier_one_is_accepted_and_names_its_com
     assert clock.pauses == 3
 
 
-def test_the_later_one_publishes_once_the_earlier_one_has_failed(memory: Bed) -> None:
+def test_the_later_one_publishes_once_the_earlier_one_has_failed(memory: AttemptScene) -> None:
     earlier, later = memory.start(), memory.start()
     memory.announce(earlier)
     clock = Clock({2: lambda: memory.conductor.terminate(earlier.attempt.workflow_id)})
@@ -61,7 +61,7 @@ def test_the_later_one_publishes_once_the_earlier_one_has_failed(memory: Bed) ->
     assert memory.staging_branches() == []
 
 
-def test_it_yields_when_the_earlier_one_takes_too_long(memory: Bed) -> None:
+def test_it_yields_when_the_earlier_one_takes_too_long(memory: AttemptScene) -> None:
     earlier, later = memory.start(), memory.start()
     left = memory.announce(earlier)
     clock = Clock()
@@ -72,7 +72,7 @@ def test_it_yields_when_the_earlier_one_takes_too_long(memory: Bed) -> None:
 
 
 def test_a_head_whose_task_is_about_to_report_is_waited_for_before_the_body_runs(
-    memory: Bed, published: Callable[[Polled], Outcome]
+    memory: AttemptScene, published: Callable[[Polled], Outcome]
 ) -> None:
     first, second = memory.start(), memory.start()
     outcome = published(first)
@@ -82,7 +82,7 @@ def test_a_head_whose_task_is_about_to_report_is_waited_for_before_the_body_runs
     assert memory.head().id == ref_of(outcome)
 
 
-def test_a_head_whose_task_fails_meanwhile_is_replaced(memory: Bed, published: Callable[[Polled], Outcome]) -> None:
+def test_a_head_whose_task_fails_meanwhile_is_replaced(memory: AttemptScene, published: Callable[[Polled], Outcome]) -> None:
     first, second = memory.start(), memory.start()
     published(first)
     clock = Clock({2: lambda: memory.conductor.terminate(first.attempt.workflow_id)})
@@ -92,7 +92,7 @@ def test_a_head_whose_task_fails_meanwhile_is_replaced(memory: Bed, published: C
 
 @pytest.mark.parametrize("verb", ["write", "commit_branch", "merge"])
 def test_an_attempt_that_was_revoked_names_the_step_that_published(
-    memory: Bed, published: Callable[[Polled], Outcome], verb: str
+    memory: AttemptScene, published: Callable[[Polled], Outcome], verb: str
 ) -> None:
     earlier, later = memory.start(), memory.start()
     tap, done = memory.tap, list[Outcome]()
@@ -103,7 +103,7 @@ def test_an_attempt_that_was_revoked_names_the_step_that_published(
     assert str(outcome.reason).startswith(f"Conductor accepted {ref_of(done[0])} from step s0")
 
 
-def test_an_attempt_that_was_revoked_names_the_step_that_goes_first(memory: Bed) -> None:
+def test_an_attempt_that_was_revoked_names_the_step_that_goes_first(memory: AttemptScene) -> None:
     earlier, later = memory.start(), memory.start()
     tap = memory.tap
 
@@ -118,7 +118,7 @@ def test_an_attempt_that_was_revoked_names_the_step_that_goes_first(memory: Bed)
 
 
 def test_a_report_between_the_reads_of_task_and_workflow_is_not_overlooked(
-    memory: Bed, published: Callable[[Polled], Outcome]
+    memory: AttemptScene, published: Callable[[Polled], Outcome]
 ) -> None:
     """The task is read as in progress, then its report ends the workflow, then the workflow is read as over."""
     first, second = memory.start(), memory.start()

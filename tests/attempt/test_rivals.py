@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from greenlet import greenlet
-from tests.support.attempts import Bed, Slow, once, raising, writing
+from tests.support.attempts import AttemptScene, Slow, once, raising, writing
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, LakeUnavailable, TaskStatus
@@ -24,9 +24,9 @@ def order(verbs: list[str], *wanted: str) -> list[str]:
 # announce before listing
 
 
-def test_a_writer_announces_itself_before_it_lists(bed: Bed) -> None:
-    tap = bed.tap
-    bed.run(bed.start(), writing(x=b"2"), tap)
+def test_a_writer_announces_itself_before_it_lists(scene: AttemptScene) -> None:
+    tap = scene.tap
+    scene.run(scene.start(), writing(x=b"2"), tap)
     assert order(tap.verbs, "create_branch", "branches", "head", "merge") == [
         "create_branch",
         "branches",
@@ -36,10 +36,10 @@ def test_a_writer_announces_itself_before_it_lists(bed: Bed) -> None:
     ]
 
 
-def test_an_attempt_that_announces_itself_late_lists_again_and_reads_the_head_again(bed: Bed) -> None:
-    bed.publish({"in/x": b"abandoned"})
-    tap = bed.tap
-    assert ref_of(bed.run(bed.start(), DictTask(), tap)) == bed.a
+def test_an_attempt_that_announces_itself_late_lists_again_and_reads_the_head_again(scene: AttemptScene) -> None:
+    scene.publish({"in/x": b"abandoned"})
+    tap = scene.tap
+    assert ref_of(scene.run(scene.start(), DictTask(), tap)) == scene.a
     late = tap.verbs[tap.verbs.index("create_branch") :]
     assert order(late, "create_branch", "branches", "head", "relocate") == [
         "create_branch",
@@ -51,13 +51,13 @@ def test_an_attempt_that_announces_itself_late_lists_again_and_reads_the_head_ag
     ]
 
 
-def test_a_no_op_whose_branch_is_at_the_input_announces_nothing_and_disturbs_no_live_rival(bed: Bed) -> None:
-    other = bed.announce(bed.start())
-    tap = bed.tap
-    assert ref_of(bed.run(bed.start(), DictTask(), tap)) == bed.a
+def test_a_no_op_whose_branch_is_at_the_input_announces_nothing_and_disturbs_no_live_rival(scene: AttemptScene) -> None:
+    other = scene.announce(scene.start())
+    tap = scene.tap
+    assert ref_of(scene.run(scene.start(), DictTask(), tap)) == scene.a
     assert set(tap.verbs) & {"create_branch", "delete_branch", "interrupt_updates"} == set()
-    assert bed.staging_branches() == [other]
-    bed.lake.delete_branch(bed.repository, other)
+    assert scene.staging_branches() == [other]
+    scene.lake.delete_branch(scene.repository, other)
 
 
 # two live rivals
@@ -71,63 +71,63 @@ class Two:
     later: Polled
 
 
-def two_workflows(bed: Bed) -> Two:
-    return Two(bed.start(), bed.start())
+def two_workflows(scene: AttemptScene) -> Two:
+    return Two(scene.start(), scene.start())
 
 
-def two_lanes(bed: Bed) -> Two:
-    given = workspace_input(bed.target())
-    bed.conductor.start([Step(TASK, "left", given), Step(TASK, "right", given)], lanes=2)
-    return Two(bed.poll(), bed.poll())
+def two_lanes(scene: AttemptScene) -> Two:
+    given = workspace_input(scene.target())
+    scene.conductor.start([Step(TASK, "left", given), Step(TASK, "right", given)], lanes=2)
+    return Two(scene.poll(), scene.poll())
 
 
-BOTH: dict[str, Callable[[Bed], Two]] = {"two workflows": two_workflows, "two lanes": two_lanes}
+BOTH: dict[str, Callable[[AttemptScene], Two]] = {"two workflows": two_workflows, "two lanes": two_lanes}
 
 
 def meet(
-    bed: Bed, first: Polled, second: Polled, tasks: tuple[DictTask, DictTask], number: int
+    scene: AttemptScene, first: Polled, second: Polled, tasks: tuple[DictTask, DictTask], number: int
 ) -> tuple[Outcome, Outcome | None]:
     """The first is stopped before its n-th request until the second has ended. The second does not run if there is none."""
-    tap, others = bed.tap, []
-    runs = once(lambda: others.append(bed.run(second, tasks[1])))
+    tap, others = scene.tap, []
+    runs = once(lambda: others.append(scene.run(second, tasks[1])))
     tap.at_call = lambda call: runs() if call == number else None
-    return bed.run(first, tasks[0], tap), others[0] if others else None
+    return scene.run(first, tasks[0], tap), others[0] if others else None
 
 
 @pytest.mark.parametrize("stopped", ["the earlier", "the later"])
 @pytest.mark.parametrize("kind", BOTH)
-def test_of_two_live_writers_exactly_one_publishes_wherever_they_meet(memory: Bed, kind: str, stopped: str) -> None:
+def test_of_two_live_writers_exactly_one_publishes_wherever_they_meet(memory: AttemptScene, kind: str, stopped: str) -> None:
     exactly_one_publishes(memory, BOTH[kind], stopped)
 
 
 @pytest.mark.parametrize("stopped", ["the earlier", "the later"])
-def test_the_same_on_a_real_lake(real_bed: Bed, stopped: str) -> None:
-    exactly_one_publishes(real_bed, two_workflows, stopped)
+def test_the_same_on_a_real_lake(real_scene: AttemptScene, stopped: str) -> None:
+    exactly_one_publishes(real_scene, two_workflows, stopped)
 
 
-def exactly_one_publishes(bed: Bed, start: Callable[[Bed], Two], stopped: str) -> None:
+def exactly_one_publishes(scene: AttemptScene, start: Callable[[AttemptScene], Two], stopped: str) -> None:
     for number in range(1, 40):
-        bed.renew()
-        two = start(bed)
+        scene.renew()
+        two = start(scene)
         pair = (two.earlier, two.later) if stopped == "the earlier" else (two.later, two.earlier)
-        first, second = meet(bed, *pair, (writes("one"), writes("two")), number)
+        first, second = meet(scene, *pair, (writes("one"), writes("two")), number)
         if second is None:
             assert number > 8
             return
         won = [outcome for outcome in (first, second) if outcome.status is TaskStatus.COMPLETED]
         assert len(won) == 1, f"stopped before request {number}: {first.reason} / {second.reason}"
-        assert bed.head().id == ref_of(won[0])
-        assert bed.head().parents == (bed.a,)
-        assert bed.staging_branches() == []
+        assert scene.head().id == ref_of(won[0])
+        assert scene.head().parents == (scene.a,)
+        assert scene.staging_branches() == []
     raise AssertionError("the attempt never ended")
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_the_later_one_yields_and_says_to_which(bed: Bed, kind: str) -> None:
-    two = BOTH[kind](bed)
-    tap, others = bed.tap, []
-    tap.before["merge"] = once(lambda: others.append(bed.run(two.later, writes("two"))))
-    outcome = bed.run(two.earlier, writes("one"), tap)
+def test_the_later_one_yields_and_says_to_which(scene: AttemptScene, kind: str) -> None:
+    two = BOTH[kind](scene)
+    tap, others = scene.tap, []
+    tap.before["merge"] = once(lambda: others.append(scene.run(two.later, writes("two"))))
+    outcome = scene.run(two.earlier, writes("one"), tap)
     assert outcome.status is TaskStatus.COMPLETED, outcome.reason
     assert others[0].status is TaskStatus.FAILED
     first = two.earlier.attempt
@@ -135,39 +135,41 @@ def test_the_later_one_yields_and_says_to_which(bed: Bed, kind: str) -> None:
         f"step {first.reference_name} of workflow fake {first.workflow_id} publishes to branch main too and started first; "
         "this attempt gives way to it."
     )
-    assert bed.revoked() == []
+    assert scene.revoked() == []
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_the_earlier_one_revokes_the_later_one(bed: Bed, kind: str) -> None:
-    two = BOTH[kind](bed)
-    tap, others = bed.tap, []
-    tap.before["merge"] = once(lambda: others.append(bed.run(two.earlier, writes("one"))))
-    outcome = bed.run(two.later, writes("two"), tap)
+def test_the_earlier_one_revokes_the_later_one(scene: AttemptScene, kind: str) -> None:
+    two = BOTH[kind](scene)
+    tap, others = scene.tap, []
+    tap.before["merge"] = once(lambda: others.append(scene.run(two.earlier, writes("one"))))
+    outcome = scene.run(two.later, writes("two"), tap)
     assert others[0].status is TaskStatus.COMPLETED, others[0].reason
     assert outcome.status is TaskStatus.FAILED
     first = two.earlier.attempt
     assert str(outcome.reason).startswith(
         f"step {first.reference_name} of workflow fake {first.workflow_id} has published {ref_of(others[0])}"
     )
-    [revoked] = bed.revoked()
+    [revoked] = scene.revoked()
     second = two.later.attempt
     assert revoked.rival == f"step {second.reference_name} of workflow fake {second.workflow_id}"
     assert revoked.was_live
 
 
-def test_if_the_later_one_has_published_the_earlier_one_is_refused(bed: Bed) -> None:
-    two = two_workflows(bed)
-    tap, others = bed.tap, []
-    tap.after["merge"] = once(lambda: others.append(bed.run(two.earlier, writes("one"))))
-    outcome = bed.run(two.later, writes("two"), tap)
-    assert ref_of(outcome) == bed.head().id
+def test_if_the_later_one_has_published_the_earlier_one_is_refused(scene: AttemptScene) -> None:
+    two = two_workflows(scene)
+    tap, others = scene.tap, []
+    tap.after["merge"] = once(lambda: others.append(scene.run(two.earlier, writes("one"))))
+    outcome = scene.run(two.later, writes("two"), tap)
+    assert ref_of(outcome) == scene.head().id
     assert "has not reported yet" in str(others[0].reason)
 
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("stopped", ["the earlier", "the later"])
-def test_a_writer_and_a_no_op_that_moves_back_never_both_succeed_with_one_lost(memory: Bed, kind: str, stopped: str) -> None:
+def test_a_writer_and_a_no_op_that_moves_back_never_both_succeed_with_one_lost(
+    memory: AttemptScene, kind: str, stopped: str
+) -> None:
     for number in range(1, 40):
         memory.renew()
         two = BOTH[kind](memory)
@@ -188,41 +190,41 @@ def test_a_writer_and_a_no_op_that_moves_back_never_both_succeed_with_one_lost(m
     raise AssertionError("the attempt never ended")
 
 
-def test_a_no_op_that_has_to_move_the_branch_back_yields_to_an_earlier_writer(bed: Bed) -> None:
-    earlier, before = bed.start(), bed.publish({"in/x": b"abandoned"})
-    other = bed.announce(earlier)
-    outcome = bed.run(bed.start(), DictTask())
+def test_a_no_op_that_has_to_move_the_branch_back_yields_to_an_earlier_writer(scene: AttemptScene) -> None:
+    earlier, before = scene.start(), scene.publish({"in/x": b"abandoned"})
+    other = scene.announce(earlier)
+    outcome = scene.run(scene.start(), DictTask())
     assert outcome.status is TaskStatus.FAILED
     assert "this attempt gives way to it" in str(outcome.reason)
-    assert bed.head() == before
-    assert bed.staging_branches() == [other]
-    bed.lake.delete_branch(bed.repository, other)
+    assert scene.head() == before
+    assert scene.staging_branches() == [other]
+    scene.lake.delete_branch(scene.repository, other)
 
 
-def test_a_no_op_that_has_to_move_the_branch_back_revokes_a_later_writer(bed: Bed) -> None:
-    earlier = bed.start()
-    bed.publish({"in/x": b"abandoned"})
-    bed.announce(bed.start())
-    assert ref_of(bed.run(earlier, DictTask())) == bed.head().id == bed.a
-    assert [revoked.was_live for revoked in bed.revoked()] == [True]
-    assert bed.staging_branches() == []
+def test_a_no_op_that_has_to_move_the_branch_back_revokes_a_later_writer(scene: AttemptScene) -> None:
+    earlier = scene.start()
+    scene.publish({"in/x": b"abandoned"})
+    scene.announce(scene.start())
+    assert ref_of(scene.run(earlier, DictTask())) == scene.head().id == scene.a
+    assert [revoked.was_live for revoked in scene.revoked()] == [True]
+    assert scene.staging_branches() == []
 
 
 # rivals that Conductor no longer wants
 
 
-def given_up(bed: Bed, why: str) -> Polled:
-    polled = bed.start()
+def given_up(scene: AttemptScene, why: str) -> Polled:
+    polled = scene.start()
     match why:
         case "terminated":
-            bed.conductor.terminate(polled.attempt.workflow_id)
+            scene.conductor.terminate(polled.attempt.workflow_id)
         case "timed out":
-            bed.conductor.expire(polled.attempt.task_id)
-            bed.poll()
+            scene.conductor.expire(polled.attempt.task_id)
+            scene.poll()
         case "unknown":
-            del bed.conductor.tasks[polled.attempt.task_id]
+            del scene.conductor.tasks[polled.attempt.task_id]
         case "completed":
-            bed.set_task(polled, status="COMPLETED")
+            scene.set_task(polled, status="COMPLETED")
         case _:
             raise AssertionError(why)
     return polled
@@ -230,38 +232,38 @@ def given_up(bed: Bed, why: str) -> Polled:
 
 @pytest.mark.parametrize("kind", ["change", "no-op"])
 @pytest.mark.parametrize("why", ["terminated", "timed out", "unknown", "completed"])
-def test_a_rival_that_conductor_no_longer_wants_is_revoked(bed: Bed, why: str, kind: str) -> None:
+def test_a_rival_that_conductor_no_longer_wants_is_revoked(scene: AttemptScene, why: str, kind: str) -> None:
     """Although it started first; and also by an attempt that changes nothing."""
-    bed.announce(given_up(bed, why))
-    outcome = bed.run(bed.start(), writes("y") if kind == "change" else DictTask())
+    scene.announce(given_up(scene, why))
+    outcome = scene.run(scene.start(), writes("y") if kind == "change" else DictTask())
     assert outcome.status is TaskStatus.COMPLETED, outcome.reason
-    assert bed.staging_branches() == []
-    assert [revoked.was_live for revoked in bed.revoked()] == [False]
+    assert scene.staging_branches() == []
+    assert [revoked.was_live for revoked in scene.revoked()] == [False]
 
 
-def test_a_rival_with_a_name_of_the_first_edition_is_revoked(bed: Bed) -> None:
-    gone = given_up(bed, "terminated").attempt
+def test_a_rival_with_a_name_of_the_first_edition_is_revoked(scene: AttemptScene) -> None:
+    gone = given_up(scene, "terminated").attempt
     fields = staging_names.staging_branch(gone, staging_names.execution_id(0, bytes(8)), BranchName("main")).removeprefix(
         staging_names.target_prefix(BranchName("main"))
     )
     for target in ("main", "other"):
         name = BranchName(f"{staging_names.PREFIX}{fields}_{staging_names.target_digest(BranchName(target))}")
-        bed.lake.create_branch(bed.repository, name, bed.a)
-    assert bed.run(bed.start(), writes("y")).status is TaskStatus.COMPLETED
-    [left] = bed.staging_branches()
+        scene.lake.create_branch(scene.repository, name, scene.a)
+    assert scene.run(scene.start(), writes("y")).status is TaskStatus.COMPLETED
+    [left] = scene.staging_branches()
     assert left.endswith(staging_names.target_digest(BranchName("other")))
-    bed.lake.delete_branch(bed.repository, left)
+    scene.lake.delete_branch(scene.repository, left)
 
 
-def test_an_execution_of_the_same_task_before_this_one_is_revoked(bed: Bed) -> None:
-    first = bed.start()
-    bed.announce(first)
-    bed.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
-    assert bed.run(bed.poll(), writes("y")).status is TaskStatus.COMPLETED
-    assert bed.staging_branches() == []
+def test_an_execution_of_the_same_task_before_this_one_is_revoked(scene: AttemptScene) -> None:
+    first = scene.start()
+    scene.announce(first)
+    scene.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)
+    assert scene.run(scene.poll(), writes("y")).status is TaskStatus.COMPLETED
+    assert scene.staging_branches() == []
 
 
-def test_a_conductor_that_cannot_be_asked_about_a_rival_stops_the_publication(memory: Bed) -> None:
+def test_a_conductor_that_cannot_be_asked_about_a_rival_stops_the_publication(memory: AttemptScene) -> None:
     rival = memory.start()
     memory.announce(rival)
     task = memory.conductor.task
@@ -284,48 +286,48 @@ def test_a_conductor_that_cannot_be_asked_about_a_rival_stops_the_publication(me
 @pytest.mark.parametrize("kind", ["change", "no-op"])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_updates_are_interrupted_after_the_last_deletion_and_directly_before_the_last_look_at_the_head(
-    bed: Bed, kind: str, count: int
+    scene: AttemptScene, kind: str, count: int
 ) -> None:
     """Also where there is no rival to be found: its staging branch may have been deleted by an attempt that died afterwards."""
-    bed.publish({"in/x": b"abandoned"})
+    scene.publish({"in/x": b"abandoned"})
     for _ in range(count):
-        bed.announce(given_up(bed, "terminated"))
-    tap = bed.tap
-    assert bed.run(bed.start(), writes("y") if kind == "change" else DictTask(), tap).status is TaskStatus.COMPLETED
+        scene.announce(given_up(scene, "terminated"))
+    tap = scene.tap
+    assert scene.run(scene.start(), writes("y") if kind == "change" else DictTask(), tap).status is TaskStatus.COMPLETED
     at = tap.verbs.index("relocate")
     assert tap.verbs[at - 2 : at] == ["interrupt_updates", "head"]
     assert tap.verbs[:at].count("delete_branch") == count
     assert tap.verbs.count("interrupt_updates") == 1
 
 
-def test_a_merge_needs_no_interruption(bed: Bed) -> None:
+def test_a_merge_needs_no_interruption(scene: AttemptScene) -> None:
     """It interrupts by itself, and its commit tells what it met."""
-    bed.announce(given_up(bed, "terminated"))
-    tap = bed.tap
-    assert bed.run(bed.start(), writes("y"), tap).status is TaskStatus.COMPLETED
+    scene.announce(given_up(scene, "terminated"))
+    tap = scene.tap
+    assert scene.run(scene.start(), writes("y"), tap).status is TaskStatus.COMPLETED
     assert "interrupt_updates" not in tap.verbs
 
 
-def test_a_rival_that_is_gone_before_it_is_deleted_is_no_obstacle(bed: Bed) -> None:
-    name = bed.announce(given_up(bed, "terminated"))
-    tap = bed.tap
-    tap.before["delete_branch"] = once(lambda: bed.lake.delete_branch(bed.repository, name))
-    assert bed.run(bed.start(), writes("y"), tap).status is TaskStatus.COMPLETED
-    assert bed.revoked() == []
+def test_a_rival_that_is_gone_before_it_is_deleted_is_no_obstacle(scene: AttemptScene) -> None:
+    name = scene.announce(given_up(scene, "terminated"))
+    tap = scene.tap
+    tap.before["delete_branch"] = once(lambda: scene.lake.delete_branch(scene.repository, name))
+    assert scene.run(scene.start(), writes("y"), tap).status is TaskStatus.COMPLETED
+    assert scene.revoked() == []
 
 
 @pytest.mark.parametrize("kind", ["change", "no-op"])
-def test_without_the_barrier_nothing_is_relocated(bed: Bed, kind: str) -> None:
-    before = bed.publish({"in/x": b"abandoned"})
-    tap = bed.tap
+def test_without_the_barrier_nothing_is_relocated(scene: AttemptScene, kind: str) -> None:
+    before = scene.publish({"in/x": b"abandoned"})
+    tap = scene.tap
     tap.before["interrupt_updates"] = raising(LakeUnavailable("interrupt: lakeFS cannot be reached"))
-    outcome = bed.run(bed.start(), writes("y") if kind == "change" else DictTask(), tap)
+    outcome = scene.run(scene.start(), writes("y") if kind == "change" else DictTask(), tap)
     assert outcome.reason == "interrupt: lakeFS cannot be reached"
-    assert bed.head() == before
-    assert bed.staging_branches() == []
+    assert scene.head() == before
+    assert scene.staging_branches() == []
 
 
-def test_a_request_under_way_is_not_applied_after_its_staging_branch_was_deleted(memory: Bed) -> None:
+def test_a_request_under_way_is_not_applied_after_its_staging_branch_was_deleted(memory: AttemptScene) -> None:
     """The later one's relocation has resolved its source when the earlier one revokes it and reads the head for the last time.
 
     Applied then, it would be verified and reported, and the earlier one would replace it.
@@ -348,7 +350,7 @@ def test_a_request_under_way_is_not_applied_after_its_staging_branch_was_deleted
     assert memory.head().parents == (memory.a,)
 
 
-def test_a_no_op_that_moves_back_is_not_overtaken_by_a_request_under_way(memory: Bed) -> None:
+def test_a_no_op_that_moves_back_is_not_overtaken_by_a_request_under_way(memory: AttemptScene) -> None:
     assert isinstance(memory.lake, MemoryLake)
     gone = memory.start()
     memory.publish_as(gone, {"in/x": b"abandoned"})
@@ -367,7 +369,7 @@ def test_a_no_op_that_moves_back_is_not_overtaken_by_a_request_under_way(memory:
     assert memory.head().id == ref_of(outcome) == memory.a
 
 
-def test_what_lands_after_a_no_op_that_kept_its_input_is_replaced_by_the_next_step(memory: Bed) -> None:
+def test_what_lands_after_a_no_op_that_kept_its_input_is_replaced_by_the_next_step(memory: AttemptScene) -> None:
     assert isinstance(memory.lake, MemoryLake)
     first = memory.start(steps=2)
     memory.lake.gate = Slow("merge")
@@ -386,17 +388,17 @@ def test_what_lands_after_a_no_op_that_kept_its_input_is_replaced_by_the_next_st
     assert "its task is TIMED_OUT" in removed.why
 
 
-def test_attempts_on_other_branches_are_no_rivals(bed: Bed) -> None:
+def test_attempts_on_other_branches_are_no_rivals(scene: AttemptScene) -> None:
     side = BranchName("side")
-    bed.lake.create_branch(bed.repository, side, bed.a)
-    other = Tap(bed.lake)
+    scene.lake.create_branch(scene.repository, side, scene.a)
+    other = Tap(scene.lake)
     outcomes: list[Outcome] = []
-    first = bed.start()
+    first = scene.start()
     elsewhere = {**first.input, "workspace": {**first.input["workspace"], "branch": side}}
-    other.before["merge"] = once(lambda: outcomes.append(bed.run(bed.start(), writes("y"))))
+    other.before["merge"] = once(lambda: outcomes.append(scene.run(scene.start(), writes("y"))))
     polled = Polled(first.attempt, elsewhere, first.response_timeout_seconds)
-    outcomes.append(bed.run(polled, writes("y"), other))
+    outcomes.append(scene.run(polled, writes("y"), other))
     assert [outcome.status for outcome in outcomes] == [TaskStatus.COMPLETED] * 2
-    assert bed.revoked() == []
-    assert bed.lake.branch(bed.repository, side) == CommitId(ref_of(outcomes[1]))
-    bed.lake.delete_branch(bed.repository, side)
+    assert scene.revoked() == []
+    assert scene.lake.branch(scene.repository, side) == CommitId(ref_of(outcomes[1]))
+    scene.lake.delete_branch(scene.repository, side)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.attempts import Bed, memory_bed, once, raising
+from tests.support.attempts import AttemptScene, memory_scene, once, raising
 
 from perago.attempt import staging_gc
 from perago.attempt.staging_gc import Unasked, Unknown, judge
@@ -25,14 +25,14 @@ DAY = 86400.0
 CURRENT = Snapshot(WorkflowId("w"), TaskId("t"), 1, "IN_PROGRESS", WorkerId("n"), 1, 1, "RUNNING", {})
 
 
-def staged(bed: Bed, polled: Polled, made_at: float) -> BranchName:
+def staged(scene: AttemptScene, polled: Polled, made_at: float) -> BranchName:
     branch = staging_names.staging_branch(polled.attempt, staging_names.execution_id(made_at, os.urandom(8)), MAIN)
-    bed.lake.create_branch(bed.repository, branch, bed.a)
+    scene.lake.create_branch(scene.repository, branch, scene.a)
     return branch
 
 
-def name(bed: Bed, made_at: float) -> staging_names.StagingName:
-    attempt = replace(bed.start().attempt, workflow_id=WorkflowId("w"), task_id=TaskId("t"), retry_count=1)
+def name(scene: AttemptScene, made_at: float) -> staging_names.StagingName:
+    attempt = replace(scene.start().attempt, workflow_id=WorkflowId("w"), task_id=TaskId("t"), retry_count=1)
     found = staging_names.parse(staging_names.staging_branch(attempt, staging_names.execution_id(made_at, bytes(8)), MAIN))
     assert found is not None
     return found
@@ -56,46 +56,46 @@ def name(bed: Bed, made_at: float) -> staging_names.StagingName:
     ],
 )
 def test_judgement(standing: staging_gc.Standing, age: float, why: str | None) -> None:
-    finding = judge(name(memory_bed(), NOW - age), standing, now=NOW, older_than=DAY)
+    finding = judge(name(memory_scene(), NOW - age), standing, now=NOW, older_than=DAY)
     assert finding.orphaned == why
     assert finding.age_seconds == age
 
 
 def test_a_clock_that_runs_ahead_makes_nothing_old() -> None:
-    assert judge(name(memory_bed(), NOW + 500), Unasked(), now=NOW, older_than=0).age_seconds == 0
+    assert judge(name(memory_scene(), NOW + 500), Unasked(), now=NOW, older_than=0).age_seconds == 0
 
 
 def test_a_name_without_a_time_is_never_too_old() -> None:
-    bed = memory_bed()
-    found = staging_names.parse(staging_names.staging_branch(bed.start().attempt, ExecutionId("e"), MAIN))
+    scene = memory_scene()
+    found = staging_names.parse(staging_names.staging_branch(scene.start().attempt, ExecutionId("e"), MAIN))
     assert found is not None
     assert judge(found, Unasked(), now=NOW, older_than=0).orphaned is None
 
 
 def test_orphans_are_found_and_deleted_and_nothing_else() -> None:
-    bed = memory_bed()
-    over, running = bed.start(), bed.start()
-    gone = staged(bed, over, NOW)
-    bed.conductor.terminate(over.attempt.workflow_id)
-    kept = staged(bed, running, NOW)
+    scene = memory_scene()
+    over, running = scene.start(), scene.start()
+    gone = staged(scene, over, NOW)
+    scene.conductor.terminate(over.attempt.workflow_id)
+    kept = staged(scene, running, NOW)
     foreign = BranchName("perago-staging-by-hand")
-    bed.lake.create_branch(bed.repository, foreign, bed.a)
-    found = staging_gc.find(bed.lake, bed.conductor, bed.repository, now=NOW, older_than=DAY)
+    scene.lake.create_branch(scene.repository, foreign, scene.a)
+    found = staging_gc.find(scene.lake, scene.conductor, scene.repository, now=NOW, older_than=DAY)
     assert {finding.branch: finding.orphaned for finding in found} == {gone: "its attempt is over: CANCELED", kept: None}
-    assert gone in bed.staging_branches()
-    assert [f.branch for f in staging_gc.delete(bed.lake, bed.repository, found) if f.is_deleted] == [gone]
-    assert sorted(bed.staging_branches()) == sorted([kept, foreign])
+    assert gone in scene.staging_branches()
+    assert [f.branch for f in staging_gc.delete(scene.lake, scene.repository, found) if f.is_deleted] == [gone]
+    assert sorted(scene.staging_branches()) == sorted([kept, foreign])
 
 
 def test_one_that_cannot_be_deleted_is_told_and_the_others_are_deleted() -> None:
-    bed = memory_bed()
-    branches = [staged(bed, bed.start(), NOW - 2 * DAY) for _ in range(2)]
-    tap = bed.tap
+    scene = memory_scene()
+    branches = [staged(scene, scene.start(), NOW - 2 * DAY) for _ in range(2)]
+    tap = scene.tap
     tap.before["delete_branch"] = once(raising(LakeUnavailable("lakeFS cannot be reached")))
-    found = staging_gc.find(bed.lake, None, bed.repository, now=NOW, older_than=DAY)
-    left = list(staging_gc.delete(tap, bed.repository, found))  # pyright: ignore[reportArgumentType]
+    found = staging_gc.find(scene.lake, None, scene.repository, now=NOW, older_than=DAY)
+    left = list(staging_gc.delete(tap, scene.repository, found))  # pyright: ignore[reportArgumentType]
     assert [f.failure for f in left] == ["lakeFS cannot be reached", None]
-    assert len(bed.staging_branches()) == 1
+    assert len(scene.staging_branches()) == 1
     assert {f.branch for f in left} == set(branches)
 
 
@@ -105,19 +105,19 @@ def perago(stack: Endpoints, directory: Path, *arguments: str) -> subprocess.Com
     return subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_command_lists_first_and_deletes_when_told(real_bed: Bed, stack: Endpoints, tmp_path: Path) -> None:
+def test_the_command_lists_first_and_deletes_when_told(real_scene: AttemptScene, stack: Endpoints, tmp_path: Path) -> None:
     """The real Conductor has never heard of these attempts, so all of them are over."""
-    branch = staged(real_bed, real_bed.start(), time.time())
-    listed = perago(stack, tmp_path, real_bed.repository)
+    branch = staged(real_scene, real_scene.start(), time.time())
+    listed = perago(stack, tmp_path, real_scene.repository)
     assert listed.returncode == 0, listed.stderr
     assert f"orphan: {branch} (Conductor no longer knows its task)" in listed.stdout
     assert "1 staging branches, 1 to delete with --delete" in listed.stdout
-    assert real_bed.staging_branches() == [branch]
-    deleted = perago(stack, tmp_path, real_bed.repository, "--delete", "--json")
+    assert real_scene.staging_branches() == [branch]
+    deleted = perago(stack, tmp_path, real_scene.repository, "--delete", "--json")
     document = json.loads(deleted.stdout)
     assert [(one["branch"], one["deleted"]) for one in document["branches"]] == [(branch, True)]
     assert document["conductor_asked"] is True
-    assert real_bed.staging_branches() == []
+    assert real_scene.staging_branches() == []
 
 
 def test_the_command_says_what_it_needs(stack: Endpoints, tmp_path: Path) -> None:

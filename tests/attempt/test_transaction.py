@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.attempts import Bed, once, raising, writing
+from tests.support.attempts import AttemptScene, once, raising, writing
 
 from perago import events
 from perago.attempt import port, transaction
@@ -48,7 +48,7 @@ def fails(error: BaseException) -> Any:
         (DictTask(post=fails(PostGuardrailViolation("post guardrail"))), FAILED, "post guardrail"),
     ],
 )
-def test_failures_before_publication(memory: Bed, task: DictTask, status: TaskStatus, reason: str) -> None:
+def test_failures_before_publication(memory: AttemptScene, task: DictTask, status: TaskStatus, reason: str) -> None:
     outcome = memory.run(memory.start(), task)
     assert outcome.status is status
     assert str(outcome.reason).startswith(reason)
@@ -57,51 +57,51 @@ def test_failures_before_publication(memory: Bed, task: DictTask, status: TaskSt
     assert memory.calls["create_branch"] == 0
 
 
-def test_an_input_that_does_not_satisfy_the_contract_reads_nothing(memory: Bed) -> None:
+def test_an_input_that_does_not_satisfy_the_contract_reads_nothing(memory: AttemptScene) -> None:
     memory.calls.clear()
     outcome = transaction.run(memory.execution(memory.start().attempt, DictTask()), {"params": {}})
     assert outcome.status is TERMINAL
     assert not memory.calls
 
 
-def test_the_body_does_not_run_after_a_failed_pre_check(memory: Bed) -> None:
+def test_the_body_does_not_run_after_a_failed_pre_check(memory: AttemptScene) -> None:
     task = DictTask(pre=fails(PreGuardrailViolation("no")))
     memory.run(memory.start(), task)
     assert task.calls == []
 
 
-def test_checks_see_the_input_before_and_the_result_after(memory: Bed) -> None:
+def test_checks_see_the_input_before_and_the_result_after(memory: AttemptScene) -> None:
     seen: list[Listing] = []
     task = DictTask(writing(y=b"2").run, pre=seen.append, post=seen.append)
     memory.run(memory.start(), task)
     assert [listing.files for listing in seen] == [["x"], ["x", "y"]]
 
 
-def stale_when(bed: Bed, verb: str) -> tuple[list[str], Any]:
+def stale_when(scene: AttemptScene, verb: str) -> tuple[list[str], Any]:
     """The attempt is given up by Conductor just before the given request."""
-    tap, polled = bed.tap, bed.start()
-    tap.before[verb] = once(lambda: bed.conductor.expire(polled.attempt.task_id))
-    return tap.verbs, bed.run(polled, writing(x=b"2"), tap)
+    tap, polled = scene.tap, scene.start()
+    tap.before[verb] = once(lambda: scene.conductor.expire(polled.attempt.task_id))
+    return tap.verbs, scene.run(polled, writing(x=b"2"), tap)
 
 
-def test_the_first_fence_stops_a_stale_attempt_before_it_stages(bed: Bed) -> None:
-    verbs, outcome = stale_when(bed, "objects")
+def test_the_first_fence_stops_a_stale_attempt_before_it_stages(scene: AttemptScene) -> None:
+    verbs, outcome = stale_when(scene, "objects")
     assert outcome.status is FAILED
     assert outcome.reason == "Conductor no longer wants this attempt: status is TIMED_OUT, not IN_PROGRESS"
     assert "create_branch" not in verbs
 
 
 @pytest.mark.parametrize("verb", ["create_branch", "write", "commit_branch", "branches"])
-def test_the_second_fence_stops_a_stale_attempt_before_it_revokes_and_publishes(bed: Bed, verb: str) -> None:
-    verbs, outcome = stale_when(bed, verb)
+def test_the_second_fence_stops_a_stale_attempt_before_it_revokes_and_publishes(scene: AttemptScene, verb: str) -> None:
+    verbs, outcome = stale_when(scene, verb)
     assert outcome.status is FAILED
     assert "TIMED_OUT" in str(outcome.reason)
     assert verbs[-2:] == ["branches", "delete_branch"]
-    assert bed.head().id == bed.a
-    assert bed.staging_branches() == []
+    assert scene.head().id == scene.a
+    assert scene.staging_branches() == []
 
 
-def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory: Bed) -> None:
+def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory: AttemptScene) -> None:
     def said(prepare: Any, lease: float = 60) -> str:
         polled = memory.start()
         prepare(polled)
@@ -117,7 +117,7 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
     assert memory.head().id == memory.a
 
 
-def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: Bed) -> None:
+def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: AttemptScene) -> None:
     class Unreachable(attempt_parts.DirectFence):
         def snapshot(self, attempt: Any) -> Any:
             raise ConductorUnavailable("Conductor cannot be reached")
@@ -129,7 +129,7 @@ def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: Bed) -> None
     assert memory.head().id == memory.a
 
 
-def test_cleanup_that_fails_changes_no_result_and_is_told(memory: Bed) -> None:
+def test_cleanup_that_fails_changes_no_result_and_is_told(memory: AttemptScene) -> None:
     class Stuck(DictWorkspace):
         def close(self) -> None:
             raise OSError("device busy")
@@ -142,7 +142,7 @@ def test_cleanup_that_fails_changes_no_result_and_is_told(memory: Bed) -> None:
     assert memory.failures() == ["failed to clean staging workspace", "failed to clean local workspace"]
 
 
-def test_cleanup_that_fails_does_not_hide_why_the_attempt_failed(memory: Bed) -> None:
+def test_cleanup_that_fails_does_not_hide_why_the_attempt_failed(memory: AttemptScene) -> None:
     tap = memory.tap
     tap.before["delete_branch"] = raising(LakeUnavailable("gone"))
     tap.after["commit_branch"] = raising(LakeUnavailable("commit: lakeFS cannot be reached"))
@@ -151,7 +151,7 @@ def test_cleanup_that_fails_does_not_hide_why_the_attempt_failed(memory: Bed) ->
     assert "failed to clean staging workspace" in memory.failures()
 
 
-def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: Bed) -> None:
+def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: AttemptScene) -> None:
     made: list[DictWorkspace] = []
 
     class Unopened(DictWorkspace):
@@ -163,17 +163,17 @@ def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: Bed) -
     assert made[0].is_closed
 
 
-def test_a_revocation_that_fails_stops_the_publication(bed: Bed) -> None:
-    polled = bed.start()
-    other = bed.execution(polled.attempt, DictTask())
+def test_a_revocation_that_fails_stops_the_publication(scene: AttemptScene) -> None:
+    polled = scene.start()
+    other = scene.execution(polled.attempt, DictTask())
     rival = staging_names.staging_branch(other.attempt, other.id, BranchName("main"))
-    bed.lake.create_branch(bed.repository, rival, bed.a)
-    tap = bed.tap
+    scene.lake.create_branch(scene.repository, rival, scene.a)
+    tap = scene.tap
     tap.before["delete_branch"] = once(raising(LakeUnavailable("delete: lakeFS cannot be reached")))
-    outcome = bed.run(polled, writing(x=b"2"), tap)
+    outcome = scene.run(polled, writing(x=b"2"), tap)
     assert outcome.reason == "delete: lakeFS cannot be reached"
-    assert bed.head().id == bed.a
-    bed.lake.delete_branch(bed.repository, rival)
+    assert scene.head().id == scene.a
+    scene.lake.delete_branch(scene.repository, rival)
 
 
 class BrokenWorkspace(DictWorkspace):
@@ -189,9 +189,11 @@ class BrokenWorkspace(DictWorkspace):
         (TaskFailed("the body knows"), "the body knows"),
     ],
 )
-def test_what_a_body_raises_is_explained_by_a_workspace_that_knows_better(bed: Bed, raised: Exception, reason: str) -> None:
-    tap: Any = bed.tap
-    outcome = bed.run(bed.start(), DictTask(fails(raised)), tap, lambda ref: BrokenWorkspace(tap, ref, "in/"))
+def test_what_a_body_raises_is_explained_by_a_workspace_that_knows_better(
+    scene: AttemptScene, raised: Exception, reason: str
+) -> None:
+    tap: Any = scene.tap
+    outcome = scene.run(scene.start(), DictTask(fails(raised)), tap, lambda ref: BrokenWorkspace(tap, ref, "in/"))
     assert outcome.status is FAILED
     assert str(outcome.reason).startswith(reason)
     assert any(str(raised) in line for line in outcome.log)
@@ -222,47 +224,47 @@ class BranchWorkspace(DictWorkspace):
         assert branch == self.branch
 
 
-def spark_like(bed: Bed, run: Any, tap: Any, *, read_only: bool = False) -> Any:
-    return bed.run(bed.start(), DictTask(run, read_only), tap, lambda ref: BranchWorkspace(tap, ref, "in/"))
+def spark_like(scene: AttemptScene, run: Any, tap: Any, *, read_only: bool = False) -> Any:
+    return scene.run(scene.start(), DictTask(run, read_only), tap, lambda ref: BranchWorkspace(tap, ref, "in/"))
 
 
-def test_a_body_that_writes_to_the_staging_branch_is_walked_alike(bed: Bed) -> None:
-    tap = bed.tap
-    outcome = spark_like(bed, lambda workspace: workspace.write("y", b"2"), tap)
-    assert ref_of(outcome) == bed.head().id
-    assert bed.content(bed.head().id) == {"in/x": b"1", "in/y": b"2", "other": b"outside"}
+def test_a_body_that_writes_to_the_staging_branch_is_walked_alike(scene: AttemptScene) -> None:
+    tap = scene.tap
+    outcome = spark_like(scene, lambda workspace: workspace.write("y", b"2"), tap)
+    assert ref_of(outcome) == scene.head().id
+    assert scene.content(scene.head().id) == {"in/x": b"1", "in/y": b"2", "other": b"outside"}
     assert tap.verbs.index("create_branch") < tap.verbs.index("write")
-    assert bed.staging_branches() == []
+    assert scene.staging_branches() == []
 
 
-def test_such_a_body_that_writes_nothing_is_a_no_op(bed: Bed) -> None:
-    tap = bed.tap
-    assert ref_of(spark_like(bed, lambda _workspace: None, tap)) == bed.a
-    bed.publish({"in/x": b"abandoned"})
-    tap = bed.tap
-    assert ref_of(spark_like(bed, lambda _workspace: None, tap)) == bed.a
-    assert bed.head().id == bed.a
+def test_such_a_body_that_writes_nothing_is_a_no_op(scene: AttemptScene) -> None:
+    tap = scene.tap
+    assert ref_of(spark_like(scene, lambda _workspace: None, tap)) == scene.a
+    scene.publish({"in/x": b"abandoned"})
+    tap = scene.tap
+    assert ref_of(spark_like(scene, lambda _workspace: None, tap)) == scene.a
+    assert scene.head().id == scene.a
     assert tap.verbs.count("create_branch") == 1
     assert "commit_branch" not in tap.verbs
-    assert bed.staging_branches() == []
+    assert scene.staging_branches() == []
 
 
-def test_such_a_body_gets_no_branch_where_it_may_only_read(bed: Bed) -> None:
-    tap = bed.tap
-    assert ref_of(spark_like(bed, lambda _workspace: None, tap, read_only=True)) == bed.a
+def test_such_a_body_gets_no_branch_where_it_may_only_read(scene: AttemptScene) -> None:
+    tap = scene.tap
+    assert ref_of(spark_like(scene, lambda _workspace: None, tap, read_only=True)) == scene.a
     assert "create_branch" not in tap.verbs
 
 
-def test_such_a_body_that_was_revoked_is_stale(bed: Bed) -> None:
+def test_such_a_body_that_was_revoked_is_stale(scene: AttemptScene) -> None:
     def revoked(_workspace: object) -> None:
-        for name in bed.staging_branches():
-            bed.lake.delete_branch(bed.repository, name)
+        for name in scene.staging_branches():
+            scene.lake.delete_branch(scene.repository, name)
 
     class Unaware(BranchWorkspace):
         def changed(self) -> Any:
             return attempt_parts.DictChange({"x": b""}, ())
 
-    outcome = bed.run(bed.start(), DictTask(revoked), None, lambda ref: Unaware(bed.lake, ref, "in/"))
+    outcome = scene.run(scene.start(), DictTask(revoked), None, lambda ref: Unaware(scene.lake, ref, "in/"))
     assert "another attempt took this one's right to publish" in str(outcome.reason)
 
 
@@ -278,7 +280,7 @@ class Free(DictTask):
         return TaskInput(None, task_input["params"])
 
 
-def test_a_task_without_a_workspace_touches_no_lake_and_asks_nothing(memory: Bed) -> None:
+def test_a_task_without_a_workspace_touches_no_lake_and_asks_nothing(memory: AttemptScene) -> None:
     execution = memory.execution(memory.start().attempt, Free(lambda _none: {"n": 1}))
     memory.calls.clear()
     outcome = transaction.run(_with(execution, conductor=Unasked()), {"params": {}})
@@ -287,18 +289,18 @@ def test_a_task_without_a_workspace_touches_no_lake_and_asks_nothing(memory: Bed
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_a_read_only_task_asks_conductor_nothing_wherever_the_branch_is(bed: Bed, moved: bool) -> None:
+def test_a_read_only_task_asks_conductor_nothing_wherever_the_branch_is(scene: AttemptScene, moved: bool) -> None:
     if moved:
-        bed.publish({"in/x": b"moved"})
-    polled = bed.start()
-    execution = bed.execution(polled.attempt, DictTask(writing(x=b"discarded").run, read_only=True))
+        scene.publish({"in/x": b"moved"})
+    polled = scene.start()
+    execution = scene.execution(polled.attempt, DictTask(writing(x=b"discarded").run, read_only=True))
     outcome = transaction.run(_with(execution, conductor=Unasked()), polled.input)
-    assert ref_of(outcome) == bed.a, outcome.reason
-    assert bed.staging_branches() == []
+    assert ref_of(outcome) == scene.a, outcome.reason
+    assert scene.staging_branches() == []
 
 
 @pytest.mark.parametrize("kind", ["change", "no-op", "read-only"])
-def test_a_pause_stops_no_attempt(memory: Bed, kind: str) -> None:
+def test_a_pause_stops_no_attempt(memory: AttemptScene, kind: str) -> None:
     polled = memory.start()
     memory.conductor.pause(polled.attempt.workflow_id)
     task = {"change": writing(x=b"2"), "no-op": DictTask(), "read-only": DictTask(read_only=True)}[kind]
@@ -307,7 +309,7 @@ def test_a_pause_stops_no_attempt(memory: Bed, kind: str) -> None:
     assert memory.report(polled, outcome)
 
 
-def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: Bed) -> None:
+def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: AttemptScene) -> None:
     memory.run(memory.start(), writing(x=b"2"))
     done = [(event.phase.value, event.action) for event in memory.heard if isinstance(event, events.Done)]
     assert done == [
@@ -328,19 +330,19 @@ def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: Bed) -> N
     assert "perago-staging-" not in str(memory.heard)
 
 
-def test_a_symlink_on_the_local_disk_is_refused_in_the_specified_words(real_bed: Bed, tmp_path: Path) -> None:
-    polled = real_bed.start()
-    execution = real_bed.execution(polled.attempt, DictTask(_link))
+def test_a_symlink_on_the_local_disk_is_refused_in_the_specified_words(real_scene: AttemptScene, tmp_path: Path) -> None:
+    polled = real_scene.start()
+    execution = real_scene.execution(polled.attempt, DictTask(_link))
 
     def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
         settings = options.Options(tmp_path, cache_bytes=0)
-        return local_workspace.LocalWorkspace(real_bed.lake, ref, "/in", polled.attempt, execution.id, settings)
+        return local_workspace.LocalWorkspace(real_scene.lake, ref, "/in", polled.attempt, execution.id, settings)
 
     outcome = transaction.run(_with(execution, workspaces=workspaces), polled.input)
     assert outcome.status is FAILED
     assert outcome.reason == "workspace publication does not support symlinks: sub/link"
-    assert real_bed.staging_branches() == []
-    assert real_bed.head().id == real_bed.a
+    assert real_scene.staging_branches() == []
+    assert real_scene.head().id == real_scene.a
 
 
 def _link(workspace: Any) -> None:

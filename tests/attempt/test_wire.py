@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support import fault_proxy as faults
-from tests.support.attempts import Bed
+from tests.support.attempts import AttemptScene
 from tests.support.fault_proxy import Exchange, FaultProxy
 
 from perago.attempt import transaction
@@ -56,47 +56,49 @@ def network(stack: Endpoints) -> Generator[tuple[FaultProxy, client.LakeFS]]:
             yield proxy, lake
 
 
-def publish(bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]) -> Outcome:
+def publish(
+    scene: AttemptScene, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]
+) -> Outcome:
     proxy, lake = network
     if verb == "relocate":
-        bed.abandon()
+        scene.abandon()
     proxy.on(PUBLISH[verb], fault)
-    polled = bed.start()
-    execution = bed.execution(polled.attempt, writes("y"), lake)
+    polled = scene.start()
+    execution = scene.execution(polled.attempt, writes("y"), lake)
     outcome = transaction.run(replace(execution, budget=replace(DEFAULT, publish_seconds=PATIENCE)), polled.input)
     sent = [seen for seen in proxy.seen if any(re.search(pattern, seen.line) for pattern in PUBLISH.values())]
     assert len(sent) == 1, "a publish request is never sent again"
-    assert bed.staging_branches() == []
+    assert scene.staging_branches() == []
     return outcome
 
 
 @pytest.mark.parametrize("verb", PUBLISH)
 @pytest.mark.parametrize("fault", APPLIED.values(), ids=APPLIED.keys())
 def test_a_publication_whose_reply_is_lost_is_found(
-    real_bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]
+    real_scene: AttemptScene, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]
 ) -> None:
-    outcome = publish(real_bed, network, verb, fault)
+    outcome = publish(real_scene, network, verb, fault)
     assert outcome.status is TaskStatus.COMPLETED, outcome.reason
-    assert ref_of(outcome) == real_bed.head().id
-    assert real_bed.head().parents == (real_bed.a,)
+    assert ref_of(outcome) == real_scene.head().id
+    assert real_scene.head().parents == (real_scene.a,)
 
 
 @pytest.mark.parametrize("verb", PUBLISH)
 @pytest.mark.parametrize("fault", NOT_APPLIED.values(), ids=NOT_APPLIED.keys())
 def test_a_publication_that_did_not_happen_is_never_reported(
-    real_bed: Bed, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]
+    real_scene: AttemptScene, network: tuple[FaultProxy, client.LakeFS], verb: str, fault: Callable[[Exchange], None]
 ) -> None:
-    outcome = publish(real_bed, network, verb, fault)
+    outcome = publish(real_scene, network, verb, fault)
     assert outcome.status is TaskStatus.FAILED
     assert outcome.output is None
-    before = real_bed.head()
+    before = real_scene.head()
     if fault is late:
         assert answered_late.wait(20)
-    assert real_bed.head() == before
-    assert before.id == real_bed.a or before.parents == (real_bed.a,)
-    after = real_bed.run(real_bed.start(), writes("y"))
-    assert ref_of(after) == real_bed.head().id
-    assert real_bed.head().parents == (real_bed.a,)
+    assert real_scene.head() == before
+    assert before.id == real_scene.a or before.parents == (real_scene.a,)
+    after = real_scene.run(real_scene.start(), writes("y"))
+    assert ref_of(after) == real_scene.head().id
+    assert real_scene.head().parents == (real_scene.a,)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +107,13 @@ def test_a_publication_that_did_not_happen_is_never_reported(
     ids=["reply dropped", "request cut", "500", "429", "404"],
 )
 def test_an_interruption_that_may_not_have_happened_stops_the_relocation(
-    real_bed: Bed, network: tuple[FaultProxy, client.LakeFS], fault: Callable[[Exchange], None]
+    real_scene: AttemptScene, network: tuple[FaultProxy, client.LakeFS], fault: Callable[[Exchange], None]
 ) -> None:
     proxy, lake = network
-    abandoned = real_bed.abandon()
+    abandoned = real_scene.abandon()
     proxy.on(INTERRUPT, fault)
-    outcome = real_bed.run(real_bed.start(), writes("y"), lake)
+    outcome = real_scene.run(real_scene.start(), writes("y"), lake)
     assert outcome.status is TaskStatus.FAILED
     assert not any("hard_reset" in seen.line for seen in proxy.seen)
-    assert real_bed.head() == abandoned
-    assert real_bed.staging_branches() == []
+    assert real_scene.head() == abandoned
+    assert real_scene.staging_branches() == []

@@ -17,13 +17,13 @@ DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 1}})
 
 
 @pytest.fixture
-def real(stack: Endpoints) -> Iterator[conductor_sites.Real]:
-    made = conductor_sites.Real(stack.conductor_url)
+def real(stack: Endpoints) -> Iterator[conductor_sites.RealConductorSite]:
+    made = conductor_sites.RealConductorSite(stack.conductor_url)
     yield made
     made.close()
 
 
-def lost(real: conductor_sites.Real, act: Callable[[Attempt], None], *, rounds: int, enough: int) -> int:
+def lost(real: conductor_sites.RealConductorSite, act: Callable[[Attempt], None], *, rounds: int, enough: int) -> int:
     """How many of the completions that `act` sends are gone afterwards; stops when there are enough."""
     task_type, unpolled = real.task_type(), real.task_type()
     found = 0
@@ -39,7 +39,7 @@ def lost(real: conductor_sites.Real, act: Callable[[Attempt], None], *, rounds: 
     return found
 
 
-def test_overlapping_requests_lose_completions(real: conductor_sites.Real) -> None:
+def test_overlapping_requests_lose_completions(real: conductor_sites.RealConductorSite) -> None:
     def overlap(attempt: Attempt) -> None:
         beats = [threading.Thread(target=real.conductor.extend_lease, args=(attempt,)) for _ in range(4)]
         report = threading.Thread(target=real.client.report, args=(attempt, DONE), kwargs={"timeout": 20})
@@ -51,7 +51,7 @@ def test_overlapping_requests_lose_completions(real: conductor_sites.Real) -> No
     assert lost(real, overlap, rounds=5 * ROUNDS, enough=ENOUGH) >= 1
 
 
-def test_requests_in_single_file_lose_none(real: conductor_sites.Real) -> None:
+def test_requests_in_single_file_lose_none(real: conductor_sites.RealConductorSite) -> None:
     def in_single_file(attempt: Attempt) -> None:
         turn = threading.Lock()
         answers: list[reporting.Delivery] = []

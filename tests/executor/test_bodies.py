@@ -5,31 +5,31 @@ import os
 import signal
 from pathlib import Path
 
-from tests.support.worker import PLAIN, Rig, alive, children, eventually
+from tests.support.worker_harness import PLAIN, WorkerHarness, alive, children, eventually
 
 
-def test_what_a_body_prints_is_in_the_log_with_its_attempt(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
-    workflow = rig.plain(do="print")
-    assert rig.ended(workflow) == "COMPLETED"
-    (task,) = rig.tasks(workflow)
+def test_what_a_body_prints_is_in_the_log_with_its_attempt(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
+    workflow = harness.plain(do="print")
+    assert harness.ended(workflow) == "COMPLETED"
+    (task,) = harness.tasks(workflow)
     worker.until("attempt")
     printed = {line["event"]: line for line in worker.lines() if "stream" in line}
     assert printed["a line on stdout ü"]["stream"] == "stdout"
     assert printed["a line on stderr"]["stream"] == "stderr"
     assert printed[r"bytes \xff straight to the descriptor"]["task_id"] == task["taskId"]
     assert printed["a line on stdout ü"]["workflow_id"] == workflow
-    (file,) = (rig.logs / PLAIN).glob("worker_id=testsworkertasksplain0001/*.jsonl")
+    (file,) = (harness.logs / PLAIN).glob("worker_id=testsworkertasksplain0001/*.jsonl")
     assert "a line on stderr" in file.read_text()
 
 
-def test_a_mess_is_cleaned_up_before_the_next_attempt(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
+def test_a_mess_is_cleaned_up_before_the_next_attempt(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
     executors = worker.executors()
-    assert rig.ended(rig.plain(do="mess")) == "COMPLETED"
-    found = rig.folder / "found"
-    assert rig.ended(rig.plain(do="look-around", text=str(found))) == "COMPLETED"
-    assert json.loads(found.read_text()) == [None, str(rig.folder), False]
+    assert harness.ended(harness.plain(do="mess")) == "COMPLETED"
+    found = harness.folder / "found"
+    assert harness.ended(harness.plain(do="look-around", text=str(found))) == "COMPLETED"
+    assert json.loads(found.read_text()) == [None, str(harness.folder), False]
     remarks = [line["event"] for line in worker.lines() if line.get("level") == "warning"]
     assert "the body changed the working directory" in remarks
     assert "the body changed environment variables" in remarks
@@ -38,31 +38,31 @@ def test_a_mess_is_cleaned_up_before_the_next_attempt(rig: Rig) -> None:
     assert worker.executors() == executors
 
 
-def test_a_fork_that_comes_back_out_of_the_body_reports_nothing(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
-    workflow = rig.plain(do="fork", text="parent")
-    assert rig.ended(workflow) == "COMPLETED"
-    (task,) = rig.tasks(workflow)
+def test_a_fork_that_comes_back_out_of_the_body_reports_nothing(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
+    workflow = harness.plain(do="fork", text="parent")
+    assert harness.ended(workflow) == "COMPLETED"
+    (task,) = harness.tasks(workflow)
     assert task["outputData"] == {"result": {"said": "parent"}}
-    assert rig.ended(rig.plain()) == "COMPLETED"
+    assert harness.ended(harness.plain()) == "COMPLETED"
     worker.until("attempt", count=2)
     assert len(worker.said("attempt")) == 2
 
 
-def test_what_a_body_started_dies_with_its_executor(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
-    noted = rig.folder / "child"
-    rig.plain(do="child", text=str(noted), seconds=60)
+def test_what_a_body_started_dies_with_its_executor(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
+    noted = harness.folder / "child"
+    harness.plain(do="child", text=str(noted), seconds=60)
     child = int(eventually(lambda: noted.exists() and noted.read_text()))
     (executor,) = worker.executors()
     os.kill(executor, signal.SIGKILL)
     eventually(lambda: not alive(child), within=5)
 
 
-def test_what_a_body_started_dies_with_a_killed_supervisor(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
-    noted: Path = rig.folder / "child"
-    rig.plain(do="child", text=str(noted), seconds=60)
+def test_what_a_body_started_dies_with_a_killed_supervisor(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
+    noted: Path = harness.folder / "child"
+    harness.plain(do="child", text=str(noted), seconds=60)
     child = int(eventually(lambda: noted.exists() and noted.read_text()))
     worker.executors()
     worker.kill()
@@ -70,18 +70,18 @@ def test_what_a_body_started_dies_with_a_killed_supervisor(rig: Rig) -> None:
     eventually(lambda: not alive(child), within=5)
 
 
-def daemon(rig: Rig, name: str = "daemon", seconds: float = 0) -> int:
+def daemon(harness: WorkerHarness, name: str = "daemon", seconds: float = 0) -> int:
     """One that a body started and abandoned: another session, another parent, another environment."""
-    noted: Path = rig.folder / name
-    rig.plain(do="daemon", text=str(noted), seconds=seconds)
+    noted: Path = harness.folder / name
+    harness.plain(do="daemon", text=str(noted), seconds=seconds)
     return int(eventually(lambda: noted.exists() and noted.read_text()))
 
 
-def test_a_daemon_outlives_its_attempt_and_not_its_executor(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
-    left = daemon(rig)
+def test_a_daemon_outlives_its_attempt_and_not_its_executor(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
+    left = daemon(harness)
     worker.until("attempt")
-    assert rig.ended(rig.plain()) == "COMPLETED"
+    assert harness.ended(harness.plain()) == "COMPLETED"
     assert alive(left)
     (executor,) = worker.executors()
     os.kill(executor, signal.SIGKILL)
@@ -89,53 +89,53 @@ def test_a_daemon_outlives_its_attempt_and_not_its_executor(rig: Rig) -> None:
     eventually(lambda: worker.executors() not in ([], [executor]))
 
 
-def test_a_daemon_that_ends_by_itself_leaves_no_zombie(rig: Rig) -> None:
-    rig.start(PLAIN)
-    left = daemon(rig)
+def test_a_daemon_that_ends_by_itself_leaves_no_zombie(harness: WorkerHarness) -> None:
+    harness.start(PLAIN)
+    left = daemon(harness)
     os.kill(left, signal.SIGKILL)
     eventually(lambda: not Path(f"/proc/{left}").exists(), within=5)
 
 
-def test_daemons_die_with_a_killed_supervisor(rig: Rig) -> None:
-    worker = rig.start(PLAIN, jobs=2)
-    left = [daemon(rig, "idle"), daemon(rig, "busy", seconds=60)]
+def test_daemons_die_with_a_killed_supervisor(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN, jobs=2)
+    left = [daemon(harness, "idle"), daemon(harness, "busy", seconds=60)]
     worker.executors()
     worker.kill()
     eventually(lambda: not worker.survivors() and not any(map(alive, left)), within=5)
 
 
-def test_daemons_die_with_a_worker_that_stops(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
-    left = daemon(rig)
+def test_daemons_die_with_a_worker_that_stops(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
+    left = daemon(harness)
     worker.until("attempt")
     assert worker.stop() == 0
     assert not alive(left)
 
 
-def test_daemons_of_an_attempt_that_was_called_off_are_killed_and_its_executor_lives(rig: Rig) -> None:
-    worker = rig.start(PLAIN)
+def test_daemons_of_an_attempt_that_was_called_off_are_killed_and_its_executor_lives(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN)
     executors = worker.executors()
-    noted: Path = rig.folder / "daemon"
-    workflow = rig.plain(do="daemon", text=str(noted), seconds=60)
+    noted: Path = harness.folder / "daemon"
+    workflow = harness.plain(do="daemon", text=str(noted), seconds=60)
     left = int(eventually(lambda: noted.exists() and noted.read_text()))
-    rig.real.terminate(workflow)
+    harness.real.terminate(workflow)
     worker.until("attempt", within=30)
     eventually(lambda: not alive(left), within=5)
     assert worker.executors() == executors
 
 
-def test_a_killed_guardian_takes_everything_with_it_and_the_slot_recovers(rig: Rig) -> None:
-    worker = rig.start(PLAIN, E2E_RETRIES="0")
-    left = [daemon(rig, "idle")]
+def test_a_killed_guardian_takes_everything_with_it_and_the_slot_recovers(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN, E2E_RETRIES="0")
+    left = [daemon(harness, "idle")]
     worker.until("attempt")
-    noted: Path = rig.folder / "busy"
-    workflow = rig.plain(do="daemon", text=str(noted), seconds=60)
+    noted: Path = harness.folder / "busy"
+    workflow = harness.plain(do="daemon", text=str(noted), seconds=60)
     left.append(int(eventually(lambda: noted.exists() and noted.read_text())))
     (executor,) = worker.executors()
     (guardian,) = children(worker.pid)
     os.kill(guardian, signal.SIGKILL)
-    assert rig.ended(workflow) == "FAILED"
-    assert "the executor was killed by SIGKILL (9) in phase body" in rig.tasks(workflow)[0]["reasonForIncompletion"]
+    assert harness.ended(workflow) == "FAILED"
+    assert "the executor was killed by SIGKILL (9) in phase body" in harness.tasks(workflow)[0]["reasonForIncompletion"]
     eventually(lambda: not any(map(alive, [executor, *left])), within=5)
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), within=5, what="the end of the zombies")
-    assert rig.ended(rig.plain()) == "COMPLETED"
+    assert harness.ended(harness.plain()) == "COMPLETED"

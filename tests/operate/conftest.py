@@ -1,4 +1,4 @@
-"""`world`: a repository of its own on the real servers."""
+"""`harness`: a repository of its own on the real servers."""
 
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -10,6 +10,6 @@ from perago.dev.stack import Endpoints
 
 
 @pytest.fixture
-def world(stack: Endpoints, fresh_name: Callable[[], str], tmp_path: Path) -> Generator[operator.World]:
-    with operator.world(stack, tmp_path, fresh_name()) as made:
+def harness(stack: Endpoints, fresh_name: Callable[[], str], tmp_path: Path) -> Generator[operator.OperatorHarness]:
+    with operator.open_harness(stack, tmp_path, fresh_name()) as made:
         yield made

@@ -13,7 +13,7 @@ import pytest
 from lakefs_sdk.api.tags_api import TagsApi
 from lakefs_sdk.api_client import ApiClient
 from lakefs_sdk.configuration import Configuration
-from tests.support.operator import World
+from tests.support.operator import OperatorHarness
 
 from perago.in_memory import scenario
 from perago.lake.client import LakeFS
@@ -22,37 +22,37 @@ from perago.operate import protocol_check
 SCRIPT = Path(__file__).parents[2] / "scripts" / "publication_smoke.py"
 
 
-def tags(world: World) -> list[str]:
-    stack = world.stack
+def tags(harness: OperatorHarness) -> list[str]:
+    stack = harness.stack
     configuration = Configuration(f"{stack.lakefs_url}/api/v1", username=stack.access_key_id, password=stack.secret_access_key)
     client = ApiClient(configuration)
     try:
-        return [tag.id for tag in TagsApi(client).list_tags(world.repository).results]
+        return [tag.id for tag in TagsApi(client).list_tags(harness.repository).results]
     finally:
         client.rest_client.pool_manager.clear()
 
 
-def branches_and_tags(world: World) -> list[str]:
-    return [str(branch.name) for branch in world.server.lake.branches(world.repository, "")] + tags(world)
+def branches_and_tags(harness: OperatorHarness) -> list[str]:
+    return [str(branch.name) for branch in harness.server.lake.branches(harness.repository, "")] + tags(harness)
 
 
-def test_every_check_holds_and_nothing_is_left(world: World) -> None:
-    before = world.head()
-    said = world.perago("doctor", "--publication", world.repository)
+def test_every_check_holds_and_nothing_is_left(harness: OperatorHarness) -> None:
+    before = harness.head()
+    said = harness.perago("doctor", "--publication", harness.repository)
     assert said.code == 0, said.out + said.err
     lines = said.out.splitlines()
     assert len(lines) == len(protocol_check.CHECKS) == 14
     assert all(line.endswith(": ok") for line in lines)
-    assert branches_and_tags(world) == ["main"]
-    assert world.head() == before
+    assert branches_and_tags(harness) == ["main"]
+    assert harness.head() == before
 
 
-def test_the_script_is_the_same(world: World) -> None:
-    world.by_hand("x")
+def test_the_script_is_the_same(harness: OperatorHarness) -> None:
+    harness.by_hand("x")
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), world.repository, "--base", "main", "--json"],
-        env={**os.environ, **world.stack.environment()},
-        cwd=world.folder,
+        [sys.executable, str(SCRIPT), harness.repository, "--base", "main", "--json"],
+        env={**os.environ, **harness.stack.environment()},
+        cwd=harness.folder,
         capture_output=True,
         text=True,
         timeout=100,
@@ -102,70 +102,70 @@ merge, commit_branch, branches = LakeFS.merge, LakeFS.commit_branch, LakeFS.bran
     ],
 )
 def test_a_lakefs_that_does_not_do_what_it_should(
-    world: World, changes: dict[str, Any], check: Callable[[scenario.Scene], None]
+    harness: OperatorHarness, changes: dict[str, Any], check: Callable[[scenario.Scene], None]
 ) -> None:
     with mock.patch.multiple(LakeFS, **changes), mock.patch.object(protocol_check, "CHECKS", (check,)):
-        said = world.perago("doctor", "--publication", world.repository)
+        said = harness.perago("doctor", "--publication", harness.repository)
     assert said.code == 1, said.out
     assert ": FAILED: " in said.out
-    assert world.perago("gc", world.repository, "--delete", "--older-than", "0s").code == 0
-    assert branches_and_tags(world) == ["main"]
+    assert harness.perago("gc", harness.repository, "--delete", "--older-than", "0s").code == 0
+    assert branches_and_tags(harness) == ["main"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_nothing_is_left_after_an_interruption(world: World, number: signal.Signals) -> None:
+def test_nothing_is_left_after_an_interruption(harness: OperatorHarness, number: signal.Signals) -> None:
     """In the midst of the check that takes longest, which has a merge under way."""
     program = (
         "from perago.operate import publication; publication.CHECKS = (publication.merge, publication.interruption); "
         "from perago.cli.main import main; main()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-u", "-c", program, "doctor", "--publication", world.repository],
-        env={**os.environ, **world.stack.environment()},
-        cwd=world.folder,
+        [sys.executable, "-u", "-c", program, "doctor", "--publication", harness.repository],
+        env={**os.environ, **harness.stack.environment()},
+        cwd=harness.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline().endswith(": ok\n")
-    while not tags(world):
+    while not tags(harness):
         assert process.poll() is None
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, out + err
     assert "Traceback" not in err
-    assert branches_and_tags(world) == ["main"]
+    assert branches_and_tags(harness) == ["main"]
 
 
-def test_what_cannot_be_checked_is_no_failure(world: World) -> None:
+def test_what_cannot_be_checked_is_no_failure(harness: OperatorHarness) -> None:
     """A server that runs no hooks."""
     with (
         mock.patch.object(protocol_check, "CHECKS", (protocol_check.interruption,)),
         mock.patch.object(protocol_check, "_waiting_hook", return_value=_no_hook),
     ):
-        said = world.perago("doctor", "--publication", world.repository)
+        said = harness.perago("doctor", "--publication", harness.repository)
     assert said.code == 0, said.out
     assert "not checked: lakeFS does not run Lua hooks" in said.out
-    assert branches_and_tags(world) == ["main"]
+    assert branches_and_tags(harness) == ["main"]
 
 
 _no_hook = "name: none\non:\n  post-merge:\nhooks:\n  - id: none\n    type: lua\n    properties:\n      script: print(1)\n"
 
 
-def test_bad_input(world: World) -> None:
+def test_bad_input(harness: OperatorHarness) -> None:
     for arguments, code in (
-        ([world.target], 2),
-        ([world.repository, "--base", "a b"], 2),
-        ([world.repository, "--base", "no"], 1),
+        ([harness.target], 2),
+        ([harness.repository, "--base", "a b"], 2),
+        ([harness.repository, "--base", "no"], 1),
     ):
-        said = world.perago("doctor", "--publication", *arguments)
+        said = harness.perago("doctor", "--publication", *arguments)
         assert said.code == code
         assert said.err.startswith("error: ")
         assert len(said.err.splitlines()) == 1
-    assert world.perago("doctor", "--publication", "no-such-repository").code == 1
-    world.environment["LAKECTL_SERVER_ENDPOINT_URL"] = ""
-    world.environment["LAKECTL_CREDENTIALS_ACCESS_KEY_ID"] = ""
-    world.environment["LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"] = ""
-    said = world.perago("doctor", "--publication", world.repository)
+    assert harness.perago("doctor", "--publication", "no-such-repository").code == 1
+    harness.environment["LAKECTL_SERVER_ENDPOINT_URL"] = ""
+    harness.environment["LAKECTL_CREDENTIALS_ACCESS_KEY_ID"] = ""
+    harness.environment["LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"] = ""
+    said = harness.perago("doctor", "--publication", harness.repository)
     assert said.err == "error: LakeFS config is required for perago doctor [PG-100]\n"

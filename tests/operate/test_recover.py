@@ -7,7 +7,7 @@ import sys
 from unittest import mock
 
 import pytest
-from tests.support.operator import MAIN, World
+from tests.support.operator import MAIN, OperatorHarness
 
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeUnknown
@@ -15,48 +15,48 @@ from perago.lake.client import LakeFS
 from perago.model import BranchName
 
 
-def test_unaccepted_commits_are_taken_off_and_a_second_run_has_nothing_to_do(world: World) -> None:
-    accepted = world.accepted(world.by_hand("in/x"))
-    first = world.abandoned(accepted.commit)
-    second = world.abandoned(first.commit)
-    left = world.staged(second.polled)
-    said = world.perago("recover", world.target, "--yes")
+def test_unaccepted_commits_are_taken_off_and_a_second_run_has_nothing_to_do(harness: OperatorHarness) -> None:
+    accepted = harness.accepted(harness.by_hand("in/x"))
+    first = harness.abandoned(accepted.commit)
+    second = harness.abandoned(first.commit)
+    left = harness.staged(second.polled)
+    said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 0, said.err
     assert said.err == ""
-    assert world.head().id == accepted.commit
+    assert harness.head().id == accepted.commit
     for published in (first, second):
         attempt = published.polled.attempt
         assert f"workflow {attempt.workflow_id}, step s0, task {attempt.task_id}, attempt 0" in said.out
         assert f"off the branch: {published.commit[:12]}… not accepted: its task is CANCELED" in said.out
-        assert any(accepted.commit in line for line in world.real.logs(attempt.task_id))
+        assert any(accepted.commit in line for line in harness.real.logs(attempt.task_id))
     assert f"Conductor: the task is COMPLETED, its workflow COMPLETED, its output names {accepted.commit}" in said.out
     assert said.out.splitlines()[-1] == f"branch main is at {accepted.commit}"
-    assert left not in world.staging_branches()
-    assert world.staging_branches() == []
-    again = world.perago("recover", world.target)
+    assert left not in harness.staging_branches()
+    assert harness.staging_branches() == []
+    again = harness.perago("recover", harness.target)
     assert again.code == 0
     assert again.out.splitlines()[-1].startswith(f"nothing to do: the head {accepted.commit} is accepted")
-    world.accepted(accepted.commit)
+    harness.accepted(accepted.commit)
 
 
-def test_nothing_happens_without_a_yes(world: World) -> None:
-    abandoned = world.abandoned(world.by_hand("in/x"))
-    said = world.perago("recover", world.target)
+def test_nothing_happens_without_a_yes(harness: OperatorHarness) -> None:
+    abandoned = harness.abandoned(harness.by_hand("in/x"))
+    said = harness.perago("recover", harness.target)
     assert said.code == 1
     assert "there is no terminal to ask on; pass --yes" in said.err
-    assert world.head().id == abandoned.commit
+    assert harness.head().id == abandoned.commit
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
-def test_a_person_is_asked(world: World, answer: str) -> None:
-    seed = world.by_hand("in/x")
-    abandoned = world.abandoned(seed)
+def test_a_person_is_asked(harness: OperatorHarness, answer: str) -> None:
+    seed = harness.by_hand("in/x")
+    abandoned = harness.abandoned(seed)
     leader, follower = pty.openpty()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from perago.cli.main import main; main()", "recover", world.target],
-            env={**os.environ, **world.stack.environment()},
-            cwd=world.folder,
+            [sys.executable, "-c", "from perago.cli.main import main; main()", "recover", harness.target],
+            env={**os.environ, **harness.stack.environment()},
+            cwd=harness.folder,
             stdin=follower,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -68,116 +68,116 @@ def test_a_person_is_asked(world: World, answer: str) -> None:
         os.close(follower)
     assert b"Move the branch?" in out, err
     assert process.returncode == (0 if answer == "y" else 130)
-    assert world.head().id == (seed if answer == "y" else abandoned.commit)
+    assert harness.head().id == (seed if answer == "y" else abandoned.commit)
 
 
-def test_the_accepted_commit_is_put_back(world: World) -> None:
-    accepted, shown = world.displaced(world.by_hand("in/x"))
-    said = world.perago("recover", world.target, "--yes")
+def test_the_accepted_commit_is_put_back(harness: OperatorHarness) -> None:
+    accepted, shown = harness.displaced(harness.by_hand("in/x"))
+    said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 0, said.err
-    assert world.head().id == accepted.commit
+    assert harness.head().id == accepted.commit
     assert f"{shown.commit[:12]}… not accepted: Conductor accepted {accepted.commit}" in said.out
-    assert not world.actions()
-    assert world.perago("recover", world.target).out.splitlines()[-1].startswith("nothing to do")
+    assert not harness.actions()
+    assert harness.perago("recover", harness.target).out.splitlines()[-1].startswith("nothing to do")
 
 
-def test_an_accepted_commit_is_put_back_on_a_branch_that_was_moved_away(world: World) -> None:
-    seed = world.by_hand("in/x")
-    kept = world.accepted(seed)
-    lost = world.accepted(kept.commit)
-    also = world.run(world.start(lost.commit, steps=2))
-    world.report(also)
-    world.server.lake.create_branch(world.repository, BranchName("back"), kept.commit)
-    world.server.lake.relocate(world.repository, MAIN, BranchName("back"), timeout=20)
+def test_an_accepted_commit_is_put_back_on_a_branch_that_was_moved_away(harness: OperatorHarness) -> None:
+    seed = harness.by_hand("in/x")
+    kept = harness.accepted(seed)
+    lost = harness.accepted(kept.commit)
+    also = harness.run(harness.start(lost.commit, steps=2))
+    harness.report(also)
+    harness.server.lake.create_branch(harness.repository, BranchName("back"), kept.commit)
+    harness.server.lake.relocate(harness.repository, MAIN, BranchName("back"), timeout=20)
     # The workflow of the lost commits is known as long as one of its staging branches or commits is there.
-    world.staged(world.poll())
-    world.terminate(also.polled.attempt.workflow_id)
-    said = world.perago("recover", world.target, "--yes")
+    harness.staged(harness.poll())
+    harness.terminate(also.polled.attempt.workflow_id)
+    said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 0, said.err
-    assert world.head().id == also.commit
+    assert harness.head().id == also.commit
 
 
-def test_a_running_attempt_is_named_and_the_branch_left_alone(world: World) -> None:
-    seed = world.by_hand("in/x")
-    abandoned = world.abandoned(seed)
-    live = world.start(seed)
-    staging = world.staged(live)
-    said = world.perago("recover", world.target, "--yes")
+def test_a_running_attempt_is_named_and_the_branch_left_alone(harness: OperatorHarness) -> None:
+    seed = harness.by_hand("in/x")
+    abandoned = harness.abandoned(seed)
+    live = harness.start(seed)
+    staging = harness.staged(live)
+    said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 1
     assert f"{live.attempt.workflow_id} is about to publish to it" in said.err
-    assert world.head().id == abandoned.commit
-    assert world.staging_branches() == [staging]
+    assert harness.head().id == abandoned.commit
+    assert harness.staging_branches() == [staging]
 
 
-def test_a_commit_that_may_still_be_reported_is_left_alone(world: World) -> None:
-    published = world.run(world.start(world.by_hand("in/x")))
-    said = world.perago("recover", world.target, "--yes")
+def test_a_commit_that_may_still_be_reported_is_left_alone(harness: OperatorHarness) -> None:
+    published = harness.run(harness.start(harness.by_hand("in/x")))
+    said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 0
     assert "still running" in said.out.splitlines()[-1]
-    forced = world.perago("recover", world.target, "--yes", "--to", published.polled.input["workspace"]["ref"])
+    forced = harness.perago("recover", harness.target, "--yes", "--to", published.polled.input["workspace"]["ref"])
     assert forced.code == 1
     assert "still runs and may report it" in forced.err
-    assert world.head().id == published.commit
+    assert harness.head().id == published.commit
 
 
-def test_an_accepted_commit_goes_only_when_it_is_named(world: World) -> None:
-    seed = world.by_hand("in/x")
-    accepted = world.accepted(seed)
-    assert world.perago("recover", world.target, "--yes").code == 0
-    assert world.head().id == accepted.commit
-    said = world.perago("recover", world.target, "--to", seed[:16], "--yes")
+def test_an_accepted_commit_goes_only_when_it_is_named(harness: OperatorHarness) -> None:
+    seed = harness.by_hand("in/x")
+    accepted = harness.accepted(seed)
+    assert harness.perago("recover", harness.target, "--yes").code == 0
+    assert harness.head().id == accepted.commit
+    said = harness.perago("recover", harness.target, "--to", seed[:16], "--yes")
     assert said.code == 0, said.err
     assert f"warning: this takes {accepted.commit} off the branch, which is accepted: step s0" in said.err
-    assert world.head().id == seed
+    assert harness.head().id == seed
 
 
-def test_hand_made_commits_go_only_when_they_are_named(world: World) -> None:
-    seed = world.by_hand("in/x")
-    world.abandoned(seed)
-    by_hand = world.by_hand("notes")
-    said = world.perago("recover", world.target, "--yes")
+def test_hand_made_commits_go_only_when_they_are_named(harness: OperatorHarness) -> None:
+    seed = harness.by_hand("in/x")
+    harness.abandoned(seed)
+    by_hand = harness.by_hand("notes")
+    said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 1
     assert "with --to" in said.err
-    assert world.head().id == by_hand
-    named = world.perago("recover", world.target, "--yes", "--to", seed)
+    assert harness.head().id == by_hand
+    named = harness.perago("recover", harness.target, "--yes", "--to", seed)
     assert named.code == 0, named.err
     assert f"this takes {by_hand} off the branch, which is not made by Perago: 'by hand'" in named.err
-    assert world.head().id == seed
+    assert harness.head().id == seed
 
 
-def test_uncommitted_changes_are_not_moved(world: World) -> None:
-    abandoned = world.abandoned(world.by_hand("in/x"))
-    world.write("dirt")
-    said = world.perago("recover", world.target, "--yes")
+def test_uncommitted_changes_are_not_moved(harness: OperatorHarness) -> None:
+    abandoned = harness.abandoned(harness.by_hand("in/x"))
+    harness.write("dirt")
+    said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 1
     assert "has uncommitted changes" in said.err
-    assert world.head().id == abandoned.commit
+    assert harness.head().id == abandoned.commit
 
 
-def test_an_attempt_that_publishes_meanwhile_goes_first(world: World) -> None:
+def test_an_attempt_that_publishes_meanwhile_goes_first(harness: OperatorHarness) -> None:
     """It sees the handle of the command, whose task Conductor does not know, and deletes it."""
-    seed = world.by_hand("in/x")
-    abandoned = world.abandoned(seed)
+    seed = harness.by_hand("in/x")
+    abandoned = harness.abandoned(seed)
     revoke = TargetBranch.revoke
 
     def overtaken(branch: TargetBranch, *arguments: object) -> None:
         revoke(branch, *arguments)  # pyright: ignore[reportArgumentType]
         if branch.attempt.task_type == "perago-recover":
-            published.append(world.run(world.start(seed)))
+            published.append(harness.run(harness.start(seed)))
 
     published: list[object] = []
     with mock.patch.object(TargetBranch, "revoke", overtaken):
-        said = world.perago("recover", world.target, "--yes")
+        said = harness.perago("recover", harness.target, "--yes")
     assert said.code == 1
     assert "branch main moved while" in said.err
-    assert [world.head().id] == [one.commit for one in published]  # pyright: ignore[reportAttributeAccessIssue]
-    assert world.head().id != abandoned.commit
-    assert world.staging_branches() == []
+    assert [harness.head().id] == [one.commit for one in published]  # pyright: ignore[reportAttributeAccessIssue]
+    assert harness.head().id != abandoned.commit
+    assert harness.staging_branches() == []
 
 
-def test_a_lost_reply_is_settled_by_the_head(world: World) -> None:
-    seed = world.by_hand("in/x")
-    world.abandoned(seed)
+def test_a_lost_reply_is_settled_by_the_head(harness: OperatorHarness) -> None:
+    seed = harness.by_hand("in/x")
+    harness.abandoned(seed)
     relocate = LakeFS.relocate
 
     def cut_off(lake: LakeFS, *arguments: object, **named: object) -> None:
@@ -185,29 +185,29 @@ def test_a_lost_reply_is_settled_by_the_head(world: World) -> None:
         raise LakeUnknown("no answer")
 
     with mock.patch.object(LakeFS, "relocate", cut_off):
-        assert world.perago("recover", world.target, "--yes").code == 0
-    assert world.head().id == seed
+        assert harness.perago("recover", harness.target, "--yes").code == 0
+    assert harness.head().id == seed
 
 
-def test_bad_input(world: World) -> None:
-    seed = world.by_hand("in/x")
+def test_bad_input(harness: OperatorHarness) -> None:
+    seed = harness.by_hand("in/x")
     for arguments, code in (
-        (["recover", world.repository], 2),
-        (["recover", f"{world.repository}/"], 2),
-        (["recover", f"{world.repository}/none"], 1),
-        (["recover", world.target, "--to", "0123456789abcdef"], 1),
-        (["recover", world.target, "--to", "main"], 1),
+        (["recover", harness.repository], 2),
+        (["recover", f"{harness.repository}/"], 2),
+        (["recover", f"{harness.repository}/none"], 1),
+        (["recover", harness.target, "--to", "0123456789abcdef"], 1),
+        (["recover", harness.target, "--to", "main"], 1),
     ):
-        said = world.perago(*arguments)
+        said = harness.perago(*arguments)
         assert said.code == code, said
         assert said.err.startswith("error: ")
         assert len(said.err.splitlines()) == 1
-    elsewhere = world.perago("recover", world.target, "--to", _other(world))
+    elsewhere = harness.perago("recover", harness.target, "--to", _other(harness))
     assert "is neither in the history of main nor a commit that Conductor accepted" in elsewhere.err
-    assert world.head().id == seed
+    assert harness.head().id == seed
 
 
-def _other(world: World) -> str:
+def _other(harness: OperatorHarness) -> str:
     branch = BranchName("elsewhere")
-    world.server.lake.create_branch(world.repository, branch, world.head().id)
-    return world.by_hand("elsewhere", branch=branch)
+    harness.server.lake.create_branch(harness.repository, branch, harness.head().id)
+    return harness.by_hand("elsewhere", branch=branch)

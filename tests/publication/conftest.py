@@ -3,24 +3,24 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.support import publication as worlds
+from tests.support import publication
 
 from perago.dev.stack import Endpoints
 
 
 @pytest.fixture(scope="module")
-def world(stack: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[worlds.World]:
-    with worlds.world(stack, tmp_path_factory.mktemp("replacing")) as made:
+def harness(stack: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[publication.PublicationHarness]:
+    with publication.open_harness(stack, tmp_path_factory.mktemp("replacing")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def refusing(stack: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[worlds.World]:
+def refusing(stack: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[publication.PublicationHarness]:
     """With PERAGO_UNLABELLED_HEAD=refuse."""
-    with worlds.world(stack, tmp_path_factory.mktemp("refusing"), PERAGO_UNLABELLED_HEAD="refuse") as made:
+    with publication.open_harness(stack, tmp_path_factory.mktemp("refusing"), PERAGO_UNLABELLED_HEAD="refuse") as made:
         yield made
 
 
 @pytest.fixture
-def branch(world: worlds.World) -> worlds.Branch:
-    return world.branch()
+def branch(harness: publication.PublicationHarness) -> publication.TargetBranch:
+    return harness.branch()

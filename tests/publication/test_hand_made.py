@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.kill_matrix import HeldRequest
-from tests.support.publication import ATTEMPTS, REASON_LIMIT, REMOVED, Branch, Json, World
-from tests.support.worker import eventually
+from tests.support.publication import ATTEMPTS, REASON_LIMIT, REMOVED, Json, PublicationHarness, TargetBranch
+from tests.support.worker_harness import eventually
 
 from perago.model import CommitId, WorkflowId
 
@@ -14,12 +14,12 @@ ADDED = pytest.mark.parametrize("added", ["it", None], ids=["writing", "no-op"])
 MOMENT = pytest.mark.parametrize("moment", ["before", "meanwhile"])
 
 
-def meets(branch: Branch, moment: str, added: str | None) -> tuple[CommitId, WorkflowId]:
+def meets(branch: TargetBranch, moment: str, added: str | None) -> tuple[CommitId, WorkflowId]:
     """A commit by hand on the input of a step, made before the step starts or while its body runs."""
     if moment == "before":
         made = branch.person_commits("fix", MESSAGE)
         return made, branch.start(branch.step("it", added))
-    gate = branch.world.gate()
+    gate = branch.harness.gate()
     workflow = branch.start(branch.step("it", added, gate=gate))
     gate.reached()
     made = branch.person_commits("fix", MESSAGE)
@@ -27,34 +27,36 @@ def meets(branch: Branch, moment: str, added: str | None) -> tuple[CommitId, Wor
     return made, workflow
 
 
-def removed(world: World, workflow: WorkflowId, count: int) -> list[Json]:
+def removed(harness: PublicationHarness, workflow: WorkflowId, count: int) -> list[Json]:
     def lines() -> list[Json]:
-        return [line for line in world.worker.said(REMOVED) if line["workflow_id"] == workflow]
+        return [line for line in harness.worker.said(REMOVED) if line["workflow_id"] == workflow]
 
     return eventually(lambda: lines() if len(lines()) == count else [], what="the lines about removed commits")
 
 
 @ADDED
 @MOMENT
-def test_it_is_replaced_with_a_warning_that_names_it(world: World, branch: Branch, moment: str, added: str | None) -> None:
+def test_it_is_replaced_with_a_warning_that_names_it(
+    harness: PublicationHarness, branch: TargetBranch, moment: str, added: str | None
+) -> None:
     kind = "replace" if added else "move_back"
-    counted = world.removals(kind)
+    counted = harness.removals(kind)
     made, workflow = meets(branch, moment, added)
-    mine = world.completed(workflow)
+    mine = harness.completed(workflow)
     branch.shows(*([mine] if added else []), files={"it"} if added else set())
-    (line,) = removed(world, workflow, 1)
-    author = world.rig.site.lake.commit(world.rig.site.repository, made).committer
+    (line,) = removed(harness, workflow, 1)
+    author = harness.worker_harness.site.lake.commit(harness.worker_harness.site.repository, made).committer
     assert author
     assert (line["level"], line["removal"], line["removed_commit"], line["head"]) == ("warning", kind, made, mine)
     assert f"'{MESSAGE}' by {author}" in line["why"]
-    (shown,) = [text for text in world.rig.real.logs(world.tasks(workflow)[-1]["taskId"]) if made in text]
+    (shown,) = [text for text in harness.worker_harness.real.logs(harness.tasks(workflow)[-1]["taskId"]) if made in text]
     assert f"'{MESSAGE}' by {author}" in shown
-    assert world.removals(kind) == counted + 1
+    assert harness.removals(kind) == counted + 1
 
 
 @ADDED
 @MOMENT
-def test_it_is_kept_where_the_setting_says_so(refusing: World, moment: str, added: str | None) -> None:
+def test_it_is_kept_where_the_setting_says_so(refusing: PublicationHarness, moment: str, added: str | None) -> None:
     branch = refusing.branch()
     made, workflow = meets(branch, moment, added)
     refusing.refused(workflow, made, f"'{MESSAGE}'", "PERAGO_UNLABELLED_HEAD=refuse keeps it", "start a new workflow from it")
@@ -64,7 +66,7 @@ def test_it_is_kept_where_the_setting_says_so(refusing: World, moment: str, adde
     assert not [line for line in refusing.worker.said(REMOVED) if line["workflow_id"] == workflow]
 
 
-def test_a_refusal_stays_readable_beside_a_long_message(refusing: World) -> None:
+def test_a_refusal_stays_readable_beside_a_long_message(refusing: PublicationHarness) -> None:
     branch = refusing.branch()
     branch.person_commits("fix", "a very long story " * 50)
     workflow = branch.start(branch.step("it"))
@@ -75,16 +77,16 @@ def test_a_refusal_stays_readable_beside_a_long_message(refusing: World) -> None
 # between reading the head and merging
 
 
-BY_HAND: dict[str, Callable[[Branch], CommitId]] = {
+BY_HAND: dict[str, Callable[[TargetBranch], CommitId]] = {
     "commit": lambda branch: branch.person_commits("fix", MESSAGE),
     "merge": lambda branch: branch.person_merges("fix", MESSAGE),
 }
 
 
-def slip_in(branch: Branch, how: str) -> tuple[CommitId, WorkflowId]:
+def slip_in(branch: TargetBranch, how: str) -> tuple[CommitId, WorkflowId]:
     """The step has read the head and sent its merge when a person's commit gets there first."""
     hold = HeldRequest()
-    branch.world.lakefs.on(branch.merge_request, hold)
+    branch.harness.lakefs.on(branch.merge_request, hold)
     workflow = branch.start(branch.step("it"))
     assert hold.reached.wait(30)
     made = BY_HAND[how](branch)
@@ -93,7 +95,7 @@ def slip_in(branch: Branch, how: str) -> tuple[CommitId, WorkflowId]:
 
 
 @pytest.mark.parametrize("how", BY_HAND)
-def test_one_that_gets_in_before_the_merge_is_kept(refusing: World, how: str) -> None:
+def test_one_that_gets_in_before_the_merge_is_kept(refusing: PublicationHarness, how: str) -> None:
     branch = refusing.branch()
     counted = refusing.removals("undo")
     made, workflow = slip_in(branch, how)
@@ -108,14 +110,16 @@ def test_one_that_gets_in_before_the_merge_is_kept(refusing: World, how: str) ->
 
 
 @pytest.mark.parametrize("how", BY_HAND)
-def test_one_that_gets_in_before_the_merge_is_replaced_by_the_retry(world: World, branch: Branch, how: str) -> None:
+def test_one_that_gets_in_before_the_merge_is_replaced_by_the_retry(
+    harness: PublicationHarness, branch: TargetBranch, how: str
+) -> None:
     made, workflow = slip_in(branch, how)
-    mine = world.completed(workflow)
-    first, second = world.attempts(workflow, "it")
+    mine = harness.completed(workflow)
+    first, second = harness.attempts(workflow, "it")
     assert (first["status"], second["status"]) == ("FAILED", "COMPLETED")
     assert f"{made} reached branch {branch.name} while this attempt published" in first["reasonForIncompletion"]
     branch.shows(mine, files={"it"})
-    undone, replaced = removed(world, workflow, 2)
+    undone, replaced = removed(harness, workflow, 2)
     assert (undone["removal"], undone["head"]) == ("undo", made)
     assert (replaced["removal"], replaced["removed_commit"], replaced["head"]) == ("replace", made, mine)
     assert MESSAGE in replaced["why"]

@@ -1,12 +1,12 @@
-"""One warm driver for all tests that take `desk`: starting a JVM costs more than any of them."""
+"""One warm driver for all tests that take `harness`: starting a JVM costs more than any of them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.support import spark_class_archive
-from tests.support.attempts import Server
-from tests.support.spark import Desk
+from tests.support.attempts import LakeFSAdmin
+from tests.support.spark import SparkHarness
 
 from perago.dev.stack import Endpoints
 from perago.model import LakeAccess
@@ -73,10 +73,10 @@ def access(stack: Endpoints) -> LakeAccess:
 
 
 @pytest.fixture
-def desk(stack: Endpoints, access: LakeAccess, driver: Driver, fresh_name: Callable[[], str]) -> Iterator[Desk]:
-    server, name = Server(stack), fresh_name()
-    bed = server.bed(name)
-    yield Desk(bed, driver, access)
-    assert bed.staging_branches() == []
+def harness(stack: Endpoints, access: LakeAccess, driver: Driver, fresh_name: Callable[[], str]) -> Iterator[SparkHarness]:
+    server, name = LakeFSAdmin(stack), fresh_name()
+    scene = server.scene(name)
+    yield SparkHarness(scene, driver, access)
+    assert scene.staging_branches() == []
     server.remove(name)
     server.close()

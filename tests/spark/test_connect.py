@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.spark.test_attempts import completed, double, slow_rows
 from tests.support import spark_cluster
-from tests.support.attempts import Server
-from tests.support.spark import Desk
-from tests.support.worker import eventually
+from tests.support.attempts import LakeFSAdmin
+from tests.support.spark import SparkHarness
+from tests.support.worker_harness import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
@@ -69,53 +69,57 @@ def remote(server: ConnectServer, tmp_path: Path) -> Iterator[connect.Remote]:
 
 
 @pytest.fixture
-def desk(stack: Endpoints, access: LakeAccess, remote: connect.Remote, fresh_name: Callable[[], str]) -> Iterator[Desk]:
-    lake, name = Server(stack), fresh_name()
-    bed = lake.bed(name)
-    yield Desk(bed, remote, access)
-    assert bed.staging_branches() == []
+def harness(
+    stack: Endpoints, access: LakeAccess, remote: connect.Remote, fresh_name: Callable[[], str]
+) -> Iterator[SparkHarness]:
+    lake, name = LakeFSAdmin(stack), fresh_name()
+    scene = lake.scene(name)
+    yield SparkHarness(scene, remote, access)
+    assert scene.staging_branches() == []
     lake.remove(name)
     lake.close()
 
 
-def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(desk: Desk, remote: connect.Remote) -> None:
+def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(
+    harness: SparkHarness, remote: connect.Remote
+) -> None:
     remote.start()
-    a = desk.csv("raw/rows.csv")
-    outcome = desk.run(double)
+    a = harness.csv("raw/rows.csv")
+    outcome = harness.run(double)
     assert completed(outcome)
     assert outcome.output is not None
     assert outcome.output["result"] == {"rows": 10}
-    assert desk.head().parents == (a,)
-    new = set(desk.paths()) - set(desk.paths(a))
+    assert harness.head().parents == (a,)
+    new = set(harness.paths()) - set(harness.paths(a))
     assert new
     assert all(path.startswith("in/out/part-") and path.endswith(".parquet") for path in new)
 
-    desk.bed.a = desk.head().id
-    read = desk.run(lambda workspace: {"rows": workspace.spark.read.parquet(workspace.input("out")).count()})
+    harness.scene.a = harness.head().id
+    read = harness.run(lambda workspace: {"rows": workspace.spark.read.parquet(workspace.input("out")).count()})
     assert completed(read)
-    assert (scenario.ref_of(read), desk.head().id) == (desk.bed.a, desk.bed.a)
+    assert (scenario.ref_of(read), harness.head().id) == (harness.scene.a, harness.scene.a)
 
 
-def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(desk: Desk) -> None:
-    a = desk.csv("raw/rows.csv")
+def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(harness: SparkHarness) -> None:
+    a = harness.csv("raw/rows.csv")
     called_off_at: list[float] = []
 
     def is_cancelled() -> bool:
-        if not called_off_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in desk.heard):
+        if not called_off_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in harness.heard):
             called_off_at.append(time.monotonic())
         return bool(called_off_at)
 
-    desk.is_cancelled = is_cancelled
-    outcome = desk.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
+    harness.is_cancelled = is_cancelled
+    outcome = harness.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
     assert outcome.status is TaskStatus.FAILED
     assert "OPERATION_CANCELED" in str(outcome.reason)
     assert time.monotonic() - called_off_at[0] < 5
-    assert desk.head().id == a
-    told = next(event for event in desk.heard if isinstance(event, events.Progress) and event.unit == "tasks")
+    assert harness.head().id == a
+    told = next(event for event in harness.heard if isinstance(event, events.Progress) and event.unit == "tasks")
     assert (told.note, told.total_files) == ("1 stage: 0 of 8 tasks", 8)
 
 
-def test_what_a_body_leaves_running_is_over_before_the_commit(desk: Desk) -> None:
+def test_what_a_body_leaves_running_is_over_before_the_commit(harness: SparkHarness) -> None:
     ended: list[str] = []
 
     def body(workspace: SparkWorkspace) -> object:
@@ -134,14 +138,14 @@ def test_what_a_body_leaves_running_is_over_before_the_commit(desk: Desk) -> Non
         return {}
 
     threads: list[threading.Thread] = []
-    assert completed(desk.run(body))
+    assert completed(harness.run(body))
     threads[0].join(10)
     assert "OPERATION_CANCELED" in ended[0]
-    assert [path for path in desk.paths() if "late" in path] == []
-    assert "in/done" in desk.paths()
+    assert [path for path in harness.paths() if "late" in path] == []
+    assert "in/done" in harness.paths()
 
 
-def test_views_and_settings_end_with_their_attempt_and_credentials_are_its_own(desk: Desk) -> None:
+def test_views_and_settings_end_with_their_attempt_and_credentials_are_its_own(harness: SparkHarness) -> None:
     def litter(workspace: SparkWorkspace) -> object:
         workspace.spark.range(3).createOrReplaceTempView("mine")
         workspace.spark.conf.set("spark.sql.shuffle.partitions", "77")
@@ -149,27 +153,27 @@ def test_views_and_settings_end_with_their_attempt_and_credentials_are_its_own(d
 
     def look(workspace: SparkWorkspace) -> object:
         settings = workspace.spark.conf.getAll
-        holding = sorted(key for key, value in settings.items() if value == desk.access.secret_access_key)
+        holding = sorted(key for key, value in settings.items() if value == harness.access.secret_access_key)
         tables = [table.name for table in workspace.spark.catalog.listTables()]
         return {"tables": tables, "partitions": settings["spark.sql.shuffle.partitions"], "holding": holding}
 
-    assert completed(desk.run(litter))
-    outcome = desk.run(look)
+    assert completed(harness.run(litter))
+    outcome = harness.run(look)
     assert completed(outcome)
     assert outcome.output is not None
-    own = f"fs.s3a.bucket.{desk.bed.repository}.secret.key"
+    own = f"fs.s3a.bucket.{harness.scene.repository}.secret.key"
     assert outcome.output["result"] == {"tables": [], "partitions": "2", "holding": [own]}
 
 
-def test_a_body_that_stops_its_session_hurts_itself_alone(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
+def test_a_body_that_stops_its_session_hurts_itself_alone(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
 
     def stop(workspace: SparkWorkspace) -> object:
         workspace.spark.stop()
         return {"rows": workspace.spark.range(3).count()}
 
-    assert desk.run(stop).status is TaskStatus.FAILED
-    assert completed(desk.run(double))
+    assert harness.run(stop).status is TaskStatus.FAILED
+    assert completed(harness.run(double))
 
 
 def test_properties_that_belong_to_the_server_are_refused_and_others_reach_the_session(
@@ -205,10 +209,10 @@ def test_an_address_without_a_server_is_refused_without_its_token(tmp_path: Path
 
 
 def test_a_server_that_dies_costs_the_attempt_and_nothing_is_published(
-    desk: Desk, server: ConnectServer, monkeypatch: pytest.MonkeyPatch
+    harness: SparkHarness, server: ConnectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Last in this file: there is no server after it."""
-    a = desk.csv("raw/rows.csv")
+    a = harness.csv("raw/rows.csv")
     monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
     monkeypatch.setattr(quiesce, "SECONDS", 1.0)
 
@@ -217,7 +221,7 @@ def test_a_server_that_dies_costs_the_attempt_and_nothing_is_published(
         server.process.kill()
         return {}
 
-    outcome = desk.run(body)
+    outcome = harness.run(body)
     assert outcome.status is TaskStatus.FAILED
     assert "still run" in str(outcome.reason)
-    assert desk.head().id == a
+    assert harness.head().id == a

@@ -8,14 +8,14 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from tests.spark.test_attempts import completed
-from tests.support.spark import Desk
+from tests.support.spark import SparkHarness
 
 from perago import SparkWorkspace
 from perago.errors import TaskStatus
 
 
-def test_views_settings_caches_tables_and_job_groups_end_with_their_attempt(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
+def test_views_settings_caches_tables_and_job_groups_end_with_their_attempt(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
 
     def litter(workspace: SparkWorkspace) -> object:
         spark = workspace.spark
@@ -40,8 +40,8 @@ def test_views_settings_caches_tables_and_job_groups_end_with_their_attempt(desk
             "group": spark.sparkContext.getLocalProperty("spark.jobGroup.id"),
         }
 
-    assert completed(desk.run(litter))
-    outcome = desk.run(look)
+    assert completed(harness.run(litter))
+    outcome = harness.run(look)
     assert completed(outcome)
     assert outcome.output is not None
     assert outcome.output["result"] == {
@@ -54,44 +54,44 @@ def test_views_settings_caches_tables_and_job_groups_end_with_their_attempt(desk
     }
 
 
-def test_credentials_are_those_of_the_session_alone(desk: Desk) -> None:
+def test_credentials_are_those_of_the_session_alone(harness: SparkHarness) -> None:
     def look(workspace: SparkWorkspace) -> object:
         spark = workspace.spark
-        own = {key for key, value in spark.conf.getAll.items() if value == desk.access.secret_access_key}
-        everywhere = desk.access.secret_access_key in str(spark.sparkContext.getConf().getAll())
+        own = {key for key, value in spark.conf.getAll.items() if value == harness.access.secret_access_key}
+        everywhere = harness.access.secret_access_key in str(spark.sparkContext.getConf().getAll())
         return {"own": sorted(own), "everywhere": everywhere}
 
-    outcome = desk.run(look)
+    outcome = harness.run(look)
     assert completed(outcome)
     assert outcome.output is not None
-    assert outcome.output["result"] == {"own": [f"fs.s3a.bucket.{desk.bed.repository}.secret.key"], "everywhere": False}
+    assert outcome.output["result"] == {"own": [f"fs.s3a.bucket.{harness.scene.repository}.secret.key"], "everywhere": False}
     driver: Any = SparkContext._gateway
-    assert desk.access.secret_access_key not in Path(f"/proc/{driver.proc.pid}/cmdline").read_text()
+    assert harness.access.secret_access_key not in Path(f"/proc/{driver.proc.pid}/cmdline").read_text()
 
 
-def test_the_active_session_is_the_attempts_own(desk: Desk) -> None:
+def test_the_active_session_is_the_attempts_own(harness: SparkHarness) -> None:
     def body(workspace: SparkWorkspace) -> object:
         return {"same": SparkSession.active() is workspace.spark, "built": SparkSession.builder.getOrCreate() is workspace.spark}
 
-    outcome = desk.run(body)
+    outcome = harness.run(body)
     assert outcome.output is not None
     assert outcome.output["result"] == {"same": True, "built": True}
 
 
-def test_a_body_that_stops_spark_hurts_itself_alone(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
+def test_a_body_that_stops_spark_hurts_itself_alone(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
 
     def stop(workspace: SparkWorkspace) -> object:
         workspace.spark.stop()
         workspace.spark.range(3).count()
         return {}
 
-    assert desk.run(stop).status is TaskStatus.FAILED
-    assert completed(desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
+    assert harness.run(stop).status is TaskStatus.FAILED
+    assert completed(harness.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
 
 
-def test_a_driver_that_is_killed_is_started_anew(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
+def test_a_driver_that_is_killed_is_started_anew(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
 
     def kill(workspace: SparkWorkspace) -> object:
         jvm: Any = workspace.spark._jvm
@@ -99,21 +99,21 @@ def test_a_driver_that_is_killed_is_started_anew(desk: Desk) -> None:
         workspace.spark.range(3).count()
         return {}
 
-    failed = desk.run(kill)
+    failed = harness.run(kill)
     assert failed.status is TaskStatus.FAILED
     assert str(failed.reason).startswith(
         "the Spark driver was killed by SIGKILL (9) while the body ran; if the machine ran out of"
     )
     assert any("workspace.spark.range(3).count()" in line for line in failed.log), "where the body was"
-    assert completed(desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
+    assert completed(harness.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()}))
 
 
 class Alarm(BaseException):
     """As a worker interrupts a body that does not listen."""
 
 
-def test_a_body_interrupted_while_it_waits_for_spark_does_not_leave_its_answer_to_the_next(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
+def test_a_body_interrupted_while_it_waits_for_spark_does_not_leave_its_answer_to_the_next(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
 
     def ring(number: int, frame: object) -> None:
         raise Alarm
@@ -127,10 +127,10 @@ def test_a_body_interrupted_while_it_waits_for_spark_does_not_leave_its_answer_t
 
     before = signal.signal(signal.SIGALRM, ring)
     try:
-        assert "Alarm" in str(desk.run(wait).reason)
+        assert "Alarm" in str(harness.run(wait).reason)
     finally:
         signal.signal(signal.SIGALRM, before)
-    outcome = desk.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()})
+    outcome = harness.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()})
     assert completed(outcome)
     assert outcome.output is not None
     assert outcome.output["result"] == {"rows": 10}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import kill_matrix
-from tests.support.kill_matrix import Phase
+from tests.support.kill_matrix import KillPhase
 from tests.support.spark_kill_matrix import PHASES, VICTIMS, SparkTask, kill_driver
 
 from perago.dev.stack import Endpoints
@@ -13,20 +13,20 @@ from perago.dev.stack import Endpoints
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "driver"))
-def test_driver_is_killed(stack: Endpoints, quick: str, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(stack, tmp_path / "rig", SparkTask(quick)) as harness:
-        kill_driver(harness, phases)
+def test_driver_is_killed(stack: Endpoints, quick: str, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(stack, tmp_path / "harness", SparkTask(quick)) as matrix:
+        kill_driver(matrix, phases)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "executor"))
-def test_executor_is_killed(stack: Endpoints, quick: str, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(stack, tmp_path / "rig", SparkTask(quick)) as harness:
-        kill_matrix.kill_executor(harness, phases)
+def test_executor_is_killed(stack: Endpoints, quick: str, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(stack, tmp_path / "harness", SparkTask(quick)) as matrix:
+        kill_matrix.kill_executor(matrix, phases)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "supervisor"))
-def test_supervisor_is_killed(stack: Endpoints, quick: str, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(stack, tmp_path / "rig", SparkTask(quick), response="5") as harness:
-        kill_matrix.kill_supervisor(harness, phases)
+def test_supervisor_is_killed(stack: Endpoints, quick: str, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(stack, tmp_path / "harness", SparkTask(quick), response="5") as matrix:
+        kill_matrix.kill_supervisor(matrix, phases)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import kill_matrix
-from tests.support.kill_matrix import Phase
+from tests.support.kill_matrix import KillPhase
 from tests.support.spark_kill_matrix import PHASES, VICTIMS, SparkTask
 
 from perago.dev.stack import Options, Stack
@@ -21,13 +21,13 @@ def own_stack(installed_servers: None, spark_runtime: Runtime, tmp_path_factory:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "lakefs"))
-def test_lakefs_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(own_stack.endpoints, tmp_path / "rig", SparkTask(), response="240") as harness:
-        kill_matrix.kill_server(harness, phases, own_stack.lakefs)
+def test_lakefs_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(own_stack.endpoints, tmp_path / "harness", SparkTask(), response="240") as matrix:
+        kill_matrix.kill_server(matrix, phases, own_stack.lakefs)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "conductor"))
-def test_conductor_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(own_stack.endpoints, tmp_path / "rig", SparkTask(), response="240") as harness:
-        kill_matrix.kill_server(harness, phases, own_stack.conductor)
+def test_conductor_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(own_stack.endpoints, tmp_path / "harness", SparkTask(), response="240") as matrix:
+        kill_matrix.kill_server(matrix, phases, own_stack.conductor)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 from tests.spark.test_attempts import completed
-from tests.support.attempts import Server
-from tests.support.spark import Desk
+from tests.support.attempts import LakeFSAdmin
+from tests.support.spark import SparkHarness
 from tests.support.spark_cluster import Cluster, cluster, once
-from tests.support.worker import eventually
+from tests.support.worker_harness import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
@@ -52,11 +52,11 @@ def far(
 
 
 @pytest.fixture
-def desk(stack: Endpoints, access: LakeAccess, far: Driver, fresh_name: Callable[[], str]) -> Iterator[Desk]:
-    server, name = Server(stack), fresh_name()
-    bed = server.bed(name)
-    yield Desk(bed, far, access)
-    assert bed.staging_branches() == []
+def harness(stack: Endpoints, access: LakeAccess, far: Driver, fresh_name: Callable[[], str]) -> Iterator[SparkHarness]:
+    server, name = LakeFSAdmin(stack), fresh_name()
+    scene = server.scene(name)
+    yield SparkHarness(scene, far, access)
+    assert scene.staging_branches() == []
     server.remove(name)
     server.close()
 
@@ -67,7 +67,7 @@ def rows(workspace: SparkWorkspace, number: int, milliseconds: str) -> Any:
     return workspace.spark.range(0, number, 1, number).selectExpr("id", f"{slept} as slept")
 
 
-def published(desk: Desk, path: str) -> list[int]:
+def published(harness: SparkHarness, path: str) -> list[int]:
     """The ids that stand on the branch now, read by an attempt of its own."""
     found: list[int] = []
 
@@ -75,32 +75,32 @@ def published(desk: Desk, path: str) -> list[int]:
         found.extend(row[0] for row in workspace.spark.read.parquet(workspace.input(path)).select("id").collect())
         return {}
 
-    desk.bed.a = desk.head().id
-    assert completed(desk.run(body, read_only=True))
+    harness.scene.a = harness.head().id
+    assert completed(harness.run(body, read_only=True))
     return sorted(found)
 
 
-def test_tasks_that_race_their_own_copies_write_every_row_once(desk: Desk) -> None:
+def test_tasks_that_race_their_own_copies_write_every_row_once(harness: SparkHarness) -> None:
     """The last task is slow enough to be started a second time elsewhere."""
-    a = desk.bed.a
+    a = harness.scene.a
 
     def body(workspace: SparkWorkspace) -> object:
         slow = rows(workspace, 8, "if(id = 7, 4000, 200)")
         slow.write.partitionBy("slept").mode("overwrite").parquet(workspace.output("out"))
         return {}
 
-    assert completed(desk.run(body))
-    assert desk.head().parents == (a,)
-    assert published(desk, "out") == list(range(8))
-    assert all("/part-" in path for path in desk.paths() if path.startswith("in/out"))
+    assert completed(harness.run(body))
+    assert harness.head().parents == (a,)
+    assert published(harness, "out") == list(range(8))
+    assert all("/part-" in path for path in harness.paths() if path.startswith("in/out"))
 
 
-def run_and_kill_half_way(desk: Desk, kill: Callable[[], object]) -> Outcome:
+def run_and_kill_half_way(harness: SparkHarness, kill: Callable[[], object]) -> Outcome:
     """An attempt that writes twelve rows in as many seconds of work, with an accident after the second."""
     killed: list[object] = []
 
     def half_way() -> bool:
-        told = [event for event in desk.heard if isinstance(event, events.Progress) and event.unit == "tasks"]
+        told = [event for event in harness.heard if isinstance(event, events.Progress) and event.unit == "tasks"]
         return bool(told) and told[-1].files >= 2
 
     killer = threading.Thread(target=once, args=(half_way, lambda: killed.append(kill())))
@@ -110,32 +110,32 @@ def run_and_kill_half_way(desk: Desk, kill: Callable[[], object]) -> Outcome:
         rows(workspace, 12, "1000").write.parquet(workspace.output("out"))
         return {}
 
-    outcome = desk.run(body)
+    outcome = harness.run(body)
     killer.join()
     assert killed
     return outcome
 
 
-def test_an_executor_killed_in_the_middle_of_a_write_costs_time_only(desk: Desk, two_workers: Cluster) -> None:
-    assert completed(run_and_kill_half_way(desk, two_workers.kill_one_executor))
-    assert published(desk, "out") == list(range(12))
-    assert all("/part-" in path for path in desk.paths() if path.startswith("in/out"))
+def test_an_executor_killed_in_the_middle_of_a_write_costs_time_only(harness: SparkHarness, two_workers: Cluster) -> None:
+    assert completed(run_and_kill_half_way(harness, two_workers.kill_one_executor))
+    assert published(harness, "out") == list(range(12))
+    assert all("/part-" in path for path in harness.paths() if path.startswith("in/out"))
 
 
 def test_a_driver_killed_in_the_middle_of_a_write_leaves_nothing_and_the_next_one_publishes(
-    desk: Desk, two_workers: Cluster
+    harness: SparkHarness, two_workers: Cluster
 ) -> None:
     """Executors on the cluster outlive their driver for a moment; what they still write belongs to no branch."""
-    a = desk.bed.a
-    outcome = run_and_kill_half_way(desk, kill_the_driver)
+    a = harness.scene.a
+    outcome = run_and_kill_half_way(harness, kill_the_driver)
     assert outcome.status is TaskStatus.FAILED
     assert str(outcome.reason).startswith("the Spark driver was killed by SIGKILL (9) while the body ran")
-    assert (desk.head().id, desk.bed.staging_branches()) == (a, [])
+    assert (harness.head().id, harness.scene.staging_branches()) == (a, [])
     eventually(lambda: not two_workers.executors(), within=60, what="the end of the executors")
 
-    assert completed(desk.run(lambda workspace: rows(workspace, 3, "10").write.parquet(workspace.output("out")) or {}))
-    assert desk.head().parents == (a,)
-    assert published(desk, "out") == [0, 1, 2]
+    assert completed(harness.run(lambda workspace: rows(workspace, 3, "10").write.parquet(workspace.output("out")) or {}))
+    assert harness.head().parents == (a,)
+    assert published(harness, "out") == [0, 1, 2]
 
 
 def kill_the_driver() -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.spark.test_attempts import ROWS, completed
-from tests.support.spark import Desk
+from tests.support.spark import SparkHarness
 
 from perago import SparkWorkspace
 from perago.errors import LakeConflict, TaskStatus
@@ -25,29 +25,29 @@ def by_kind(workspace: SparkWorkspace, form: str, where: str = "true", **more: s
     rows.write.format(form).options(**more).partitionBy("kind").mode("overwrite").save(workspace.output("out"))
 
 
-def publish(desk: Desk, body: Callable[[SparkWorkspace], object]) -> Any:
+def publish(harness: SparkHarness, body: Callable[[SparkWorkspace], object]) -> Any:
     """Its result; the next attempt starts from what it published."""
-    outcome = desk.run(body)
+    outcome = harness.run(body)
     assert completed(outcome)
     assert outcome.output is not None
-    desk.bed.a = desk.head().id
+    harness.scene.a = harness.head().id
     return outcome.output["result"]
 
 
-def written(desk: Desk, partition: str) -> list[str]:
-    return [path for path in desk.paths() if path.startswith(f"in/out/kind={partition}/")]
+def written(harness: SparkHarness, partition: str) -> list[str]:
+    return [path for path in harness.paths() if path.startswith(f"in/out/kind={partition}/")]
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc", "csv", "json"])
-def test_overwriting_single_partitions_is_refused_until_a_committer_is_chosen_that_can(desk: Desk, form: str) -> None:
-    desk.csv("raw/rows.csv")
-    publish(desk, lambda workspace: by_kind(workspace, form) or {})
-    a, kept, replaced = desk.head().id, written(desk, "b"), written(desk, "a")
+def test_overwriting_single_partitions_is_refused_until_a_committer_is_chosen_that_can(harness: SparkHarness, form: str) -> None:
+    harness.csv("raw/rows.csv")
+    publish(harness, lambda workspace: by_kind(workspace, form) or {})
+    a, kept, replaced = harness.head().id, written(harness, "b"), written(harness, "a")
 
-    refused = desk.run(lambda workspace: by_kind(workspace, form, "kind = 'a'", partitionOverwriteMode="dynamic"))
+    refused = harness.run(lambda workspace: by_kind(workspace, form, "kind = 'a'", partitionOverwriteMode="dynamic"))
     assert refused.status is TaskStatus.FAILED
     assert "dynamicPartitionOverwrite" in str(refused.reason)
-    assert desk.head().id == a
+    assert harness.head().id == a
 
     def body(workspace: SparkWorkspace) -> object:
         for key, value in RENAMING.items():
@@ -55,25 +55,25 @@ def test_overwriting_single_partitions_is_refused_until_a_committer_is_chosen_th
         by_kind(workspace, form, "kind = 'a' and id < 4", partitionOverwriteMode="dynamic")
         return {"rows": workspace.spark.read.format(form).load(workspace.output("out")).count()}
 
-    assert publish(desk, body) == {"rows": 2 + 5}
-    assert desk.head().parents == (a,)
-    assert written(desk, "b") == kept
-    assert set(written(desk, "a")).isdisjoint(replaced)
-    assert all("/part-" in path for path in desk.paths() if path.startswith("in/out/"))
+    assert publish(harness, body) == {"rows": 2 + 5}
+    assert harness.head().parents == (a,)
+    assert written(harness, "b") == kept
+    assert set(written(harness, "a")).isdisjoint(replaced)
+    assert all("/part-" in path for path in harness.paths() if path.startswith("in/out/"))
 
 
-def test_a_partition_is_overwritten_by_its_own_path(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
-    publish(desk, lambda workspace: by_kind(workspace, "parquet") or {})
-    kept = written(desk, "b")
+def test_a_partition_is_overwritten_by_its_own_path(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
+    publish(harness, lambda workspace: by_kind(workspace, "parquet") or {})
+    kept = written(harness, "b")
 
     def body(workspace: SparkWorkspace) -> object:
         rows = workspace.spark.read.csv(workspace.input("raw"), schema=ROWS).where("kind = 'a' and id < 4").drop("kind")
         rows.write.mode("overwrite").parquet(workspace.output("out/kind=a"))
         return {"rows": workspace.spark.read.parquet(workspace.output("out")).count()}
 
-    assert publish(desk, body) == {"rows": 2 + 5}
-    assert written(desk, "b") == kept
+    assert publish(harness, body) == {"rows": 2 + 5}
+    assert written(harness, "b") == kept
 
 
 def stream(workspace: SparkWorkspace, form: str) -> object:
@@ -83,14 +83,14 @@ def stream(workspace: SparkWorkspace, form: str) -> object:
     return {}
 
 
-def test_a_stream_into_files_is_refused_because_its_log_names_the_branch(desk: Desk) -> None:
-    a = desk.csv("raw/rows.csv")
-    refused = desk.run(lambda workspace: stream(workspace, "parquet"))
+def test_a_stream_into_files_is_refused_because_its_log_names_the_branch(harness: SparkHarness) -> None:
+    a = harness.csv("raw/rows.csv")
+    refused = harness.run(lambda workspace: stream(workspace, "parquet"))
     assert refused.status is TaskStatus.FAILED
     assert "in/stream/_spark_metadata/0 ties a stream's files to this attempt's own branch" in str(refused.reason)
-    assert desk.head().id == a
-    publish(desk, lambda workspace: stream(workspace, "delta"))
-    assert publish(desk, lambda w: {"rows": w.spark.read.format("delta").load(w.input("stream")).count()}) == {"rows": 10}
+    assert harness.head().id == a
+    publish(harness, lambda workspace: stream(workspace, "delta"))
+    assert publish(harness, lambda w: {"rows": w.spark.read.format("delta").load(w.input("stream")).count()}) == {"rows": 10}
 
 
 def table(workspace: SparkWorkspace, uri: str, **more: object) -> int:
@@ -105,10 +105,10 @@ def make_table(workspace: SparkWorkspace) -> object:
     return {}
 
 
-def test_a_table_is_changed_in_place_and_after_a_vacuum_old_versions_are_in_old_commits_only(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
-    publish(desk, make_table)
-    before = f"s3a://{desk.bed.repository}/{desk.bed.a}/in/table"
+def test_a_table_is_changed_in_place_and_after_a_vacuum_old_versions_are_in_old_commits_only(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
+    publish(harness, make_table)
+    before = f"s3a://{harness.scene.repository}/{harness.scene.a}/in/table"
 
     def body(workspace: SparkWorkspace) -> object:
         workspace.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
@@ -127,13 +127,13 @@ def test_a_table_is_changed_in_place_and_after_a_vacuum_old_versions_are_in_old_
             table(workspace, workspace.input("table"), versionAsOf=1)
         return {"now": table(workspace, workspace.input("table")), "then": table(workspace, before)}
 
-    assert publish(desk, body) == {"rows": 11}
-    assert publish(desk, look) == {"now": 11, "then": 20}
+    assert publish(harness, body) == {"rows": 11}
+    assert publish(harness, look) == {"now": 11, "then": 20}
 
 
-def test_a_shallow_clone_lives_as_long_as_what_it_points_to(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
-    publish(desk, make_table)
+def test_a_shallow_clone_lives_as_long_as_what_it_points_to(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
+    publish(harness, make_table)
 
     def body(workspace: SparkWorkspace) -> object:
         for name, source in (("good", workspace.input("table")), ("bad", workspace.output("table"))):
@@ -145,25 +145,25 @@ def test_a_shallow_clone_lives_as_long_as_what_it_points_to(desk: Desk) -> None:
             workspace.spark.read.format("delta").load(workspace.input("bad")).collect()
         return {"good": len(workspace.spark.read.format("delta").load(workspace.input("good")).collect())}
 
-    assert publish(desk, body) == {"good": 20, "bad": 20}
-    assert publish(desk, look) == {"good": 20}
+    assert publish(harness, body) == {"good": 20, "bad": 20}
+    assert publish(harness, look) == {"good": 20}
 
 
-def test_two_branches_of_one_table_cannot_be_merged(desk: Desk) -> None:
-    desk.csv("raw/rows.csv")
-    publish(desk, make_table)
-    lake, repository = desk.bed.lake, desk.bed.repository
+def test_two_branches_of_one_table_cannot_be_merged(harness: SparkHarness) -> None:
+    harness.csv("raw/rows.csv")
+    publish(harness, make_table)
+    lake, repository = harness.scene.lake, harness.scene.repository
     sides = [BranchName("left"), BranchName("right")]
 
     def body(workspace: SparkWorkspace) -> object:
         for side in sides:
-            lake.create_branch(repository, side, desk.bed.a)
+            lake.create_branch(repository, side, harness.scene.a)
             rows = workspace.spark.range(3).selectExpr("cast(id as int) as id", "'c' as kind")
             rows.write.format("delta").mode("append").save(f"s3a://{repository}/{side}/in/table")
             lake.commit_branch(repository, side, "by hand", {})
         return {}
 
-    assert completed(desk.run(body))
+    assert completed(harness.run(body))
     merge: dict[str, Any] = {"message": "by hand", "metadata": {}, "timeout": 30}
     lake.merge(repository, sides[0], scenario.MAIN, **merge)
     with pytest.raises(LakeConflict):

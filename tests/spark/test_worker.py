@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import worker as rigs
+from tests.support import worker_harness
 
 from perago.dev.stack import Endpoints
 from perago.model import CommitId, WorkflowId
@@ -16,42 +16,47 @@ CRAWL = "tests.support.tasks.spark_crawl"
 
 
 @pytest.fixture
-def rig(stack: Endpoints, spark_runtime: Runtime, tmp_path: Path) -> Iterator[rigs.Rig]:
-    with rigs.rig(stack, tmp_path / "rig") as made:
+def harness(stack: Endpoints, spark_runtime: Runtime, tmp_path: Path) -> Iterator[worker_harness.WorkerHarness]:
+    with worker_harness.open_harness(stack, tmp_path / "harness") as made:
         yield made
 
 
-def crawl(rig: rigs.Rig, base: CommitId, milliseconds: int) -> WorkflowId:
-    return rig.real.start_workflow([rig.step(CRAWL, "it", {"milliseconds": milliseconds}, rig.workspace(base))])
+def crawl(harness: worker_harness.WorkerHarness, base: CommitId, milliseconds: int) -> WorkflowId:
+    return harness.real.start_workflow([harness.step(CRAWL, "it", {"milliseconds": milliseconds}, harness.workspace(base))])
 
 
-def start(rig: rigs.Rig) -> rigs.Worker:
-    conf = rig.folder / "spark.conf"
-    rig.folder.mkdir(exist_ok=True)
+def start(harness: worker_harness.WorkerHarness) -> worker_harness.Worker:
+    conf = harness.folder / "spark.conf"
+    harness.folder.mkdir(exist_ok=True)
     conf.write_text("spark.master local[2]\nspark.driver.memory=512m\n")
-    worker = rig.launch(CRAWL, PERAGO_SPARK_CONF_FILE=str(conf))
+    worker = harness.launch(CRAWL, PERAGO_SPARK_CONF_FILE=str(conf))
     worker.until("worker started", within=200)
-    rigs.eventually(worker.executors, within=60, what="an executor")
+    worker_harness.eventually(worker.executors, within=60, what="an executor")
     return worker
 
 
-def drivers(worker: rigs.Worker) -> list[int]:
-    return [pid for executor in worker.executors() for pid in rigs.children(executor) if b"java" in rigs.command(pid)]
+def drivers(worker: worker_harness.Worker) -> list[int]:
+    return [
+        pid
+        for executor in worker.executors()
+        for pid in worker_harness.children(executor)
+        if b"java" in worker_harness.command(pid)
+    ]
 
 
-def in_stage(worker: rigs.Worker) -> bool:
+def in_stage(worker: worker_harness.Worker) -> bool:
     """The body's tasks are counted by now."""
     return any("tasks" in str(line.get("note", "")) for line in worker.said("progress"))
 
 
-def test_a_spark_attempt_is_called_off_killed_and_retried(rig: rigs.Rig) -> None:
-    base = rig.seed()
-    worker = start(rig)
+def test_a_spark_attempt_is_called_off_killed_and_retried(harness: worker_harness.WorkerHarness) -> None:
+    base = harness.seed()
+    worker = start(harness)
     assert len(drivers(worker)) == 1
 
-    unwanted = crawl(rig, base, 100_000)
-    rigs.eventually(lambda: in_stage(worker), within=100, what="a running stage")
-    rig.real.terminate(unwanted)
+    unwanted = crawl(harness, base, 100_000)
+    worker_harness.eventually(lambda: in_stage(worker), within=100, what="a running stage")
+    harness.real.terminate(unwanted)
     called_off = worker.until("attempt called off", within=30)
     assert called_off
     at = time.monotonic()
@@ -59,15 +64,15 @@ def test_a_spark_attempt_is_called_off_killed_and_retried(rig: rigs.Rig) -> None
     assert time.monotonic() - at < 5
     assert len(drivers(worker)) == 1, "the driver stays warm"
 
-    wanted = crawl(rig, base, 3_000)
-    rigs.eventually(rig.staging_branches, within=60, what="a staging branch")
+    wanted = crawl(harness, base, 3_000)
+    worker_harness.eventually(harness.staging_branches, within=60, what="a staging branch")
     left = drivers(worker)
     worker.kill()
-    rigs.eventually(lambda: not any(map(rigs.alive, left)), within=30, what="the end of the driver")
+    worker_harness.eventually(lambda: not any(map(worker_harness.alive, left)), within=30, what="the end of the driver")
 
-    start(rig)
-    assert rig.ended(wanted, within=200) == "COMPLETED"
-    last: dict[str, Any] = rig.tasks(wanted)[-1]
+    start(harness)
+    assert harness.ended(wanted, within=200) == "COMPLETED"
+    last: dict[str, Any] = harness.tasks(wanted)[-1]
     assert last["outputData"]["result"] == {"rows": 4}
-    assert rig.head().parents == (base,)
-    assert rig.staging_branches() == []
+    assert harness.head().parents == (base,)
+    assert harness.staging_branches() == []

@@ -3,47 +3,47 @@
 import re
 
 import pytest
-from tests.support.worker import GROW, LOOK, PLAIN, Rig
+from tests.support.worker_harness import GROW, LOOK, PLAIN, WorkerHarness
 
 
-def test_every_kind_of_task_in_one_workflow(rig: Rig) -> None:
-    rig.start(GROW, LOOK, PLAIN, jobs=2)
-    base = rig.seed()
-    workflow = rig.real.start_workflow(
+def test_every_kind_of_task_in_one_workflow(harness: WorkerHarness) -> None:
+    harness.start(GROW, LOOK, PLAIN, jobs=2)
+    base = harness.seed()
+    workflow = harness.real.start_workflow(
         [
-            rig.step(PLAIN, "plain", {"text": "free"}),
-            rig.step(GROW, "first", {"line": "one"}, rig.workspace(base)),
-            rig.step(LOOK, "look", {}, "${first.output.workspace}"),
-            rig.step(GROW, "nothing", {"only_look": True}, "${look.output.workspace}"),
-            rig.step(GROW, "second", {"line": "two"}, "${nothing.output.workspace}"),
+            harness.step(PLAIN, "plain", {"text": "free"}),
+            harness.step(GROW, "first", {"line": "one"}, harness.workspace(base)),
+            harness.step(LOOK, "look", {}, "${first.output.workspace}"),
+            harness.step(GROW, "nothing", {"only_look": True}, "${look.output.workspace}"),
+            harness.step(GROW, "second", {"line": "two"}, "${nothing.output.workspace}"),
         ]
     )
-    assert rig.ended(workflow) == "COMPLETED"
-    plain, first, look, nothing, second = (task["outputData"] for task in rig.tasks(workflow))
+    assert harness.ended(workflow) == "COMPLETED"
+    plain, first, look, nothing, second = (task["outputData"] for task in harness.tasks(workflow))
     assert plain == {"result": {"said": "free"}}
     assert first["result"] == look["result"] == nothing["result"] == {"lines": 1}
     assert second["result"] == {"lines": 2}
     assert look["workspace"] == nothing["workspace"] == first["workspace"]
-    assert first["workspace"] == rig.workspace(first["workspace"]["ref"])
-    head = rig.head()
+    assert first["workspace"] == harness.workspace(first["workspace"]["ref"])
+    head = harness.head()
     assert head.id == second["workspace"]["ref"]
-    assert rig.history(base) == [head.id, first["workspace"]["ref"], base]
-    assert rig.site.content(head.id) == {"data/log.txt": b"one\ntwo\n", "elsewhere/kept": b"untouched"}
-    assert rig.staging_branches() == []
-    assert rig.left_workspaces() == []
+    assert harness.history(base) == [head.id, first["workspace"]["ref"], base]
+    assert harness.site.content(head.id) == {"data/log.txt": b"one\ntwo\n", "elsewhere/kept": b"untouched"}
+    assert harness.staging_branches() == []
+    assert harness.left_workspaces() == []
 
 
-def test_an_abandoned_publication_is_replaced(rig: Rig) -> None:
-    rig.start(GROW)
-    base = rig.seed()
-    abandoned = rig.site.publish("main", {"data/log.txt": b"nobody accepted this\n"})
-    workflow = rig.grow(base, line="mine")
-    assert rig.ended(workflow) == "COMPLETED"
-    head = rig.head()
+def test_an_abandoned_publication_is_replaced(harness: WorkerHarness) -> None:
+    harness.start(GROW)
+    base = harness.seed()
+    abandoned = harness.site.publish("main", {"data/log.txt": b"nobody accepted this\n"})
+    workflow = harness.grow(base, line="mine")
+    assert harness.ended(workflow) == "COMPLETED"
+    head = harness.head()
     assert head.parents == (base,)
-    assert abandoned not in rig.history(base)
-    assert rig.log_at(head.id) == "mine\n"
-    assert rig.staging_branches() == []
+    assert abandoned not in harness.history(base)
+    assert harness.log_at(head.id) == "mine\n"
+    assert harness.staging_branches() == []
 
 
 FAILURES = {
@@ -63,14 +63,14 @@ FAILURES = {
 }
 
 
-def test_every_failure_arrives_with_its_status_and_a_reason_to_act_on(rig: Rig) -> None:
-    worker = rig.start(PLAIN, jobs=2, E2E_RETRIES="0")
-    workflows = {what: rig.plain(do=what) for what in FAILURES}
-    workflows["input"] = rig.real.start_workflow([rig.step(PLAIN, "it", {"do": 5, "unknown": 1})])
+def test_every_failure_arrives_with_its_status_and_a_reason_to_act_on(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN, jobs=2, E2E_RETRIES="0")
+    workflows = {what: harness.plain(do=what) for what in FAILURES}
+    workflows["input"] = harness.real.start_workflow([harness.step(PLAIN, "it", {"do": 5, "unknown": 1})])
     seen = {}
     for what, workflow in workflows.items():
-        assert rig.ended(workflow) in {"FAILED", "TERMINATED"}, what
-        (task,) = rig.tasks(workflow)
+        assert harness.ended(workflow) in {"FAILED", "TERMINATED"}, what
+        (task,) = harness.tasks(workflow)
         seen[what] = (task["status"], task["reasonForIncompletion"])
         assert task["outputData"] == {}, what
     expected = FAILURES | {"input": ("FAILED_WITH_TERMINAL_ERROR", r"params.do.*params.unknown: unknown field")}
@@ -89,37 +89,37 @@ def test_every_failure_arrives_with_its_status_and_a_reason_to_act_on(rig: Rig) 
     ],
 )
 def test_a_workspace_that_must_not_be_published_changes_nothing(
-    rig: Rig, params: dict[str, str], status: str, reason: str
+    harness: WorkerHarness, params: dict[str, str], status: str, reason: str
 ) -> None:
-    rig.start(GROW, E2E_RETRIES="0")
-    base = rig.seed()
-    workflow = rig.grow(base, **params)
-    assert rig.ended(workflow) == "FAILED"
-    (task,) = rig.tasks(workflow)
+    harness.start(GROW, E2E_RETRIES="0")
+    base = harness.seed()
+    workflow = harness.grow(base, **params)
+    assert harness.ended(workflow) == "FAILED"
+    (task,) = harness.tasks(workflow)
     assert task["status"] == status
     assert reason in task["reasonForIncompletion"]
-    assert rig.head().id == base
-    assert rig.staging_branches() == []
+    assert harness.head().id == base
+    assert harness.staging_branches() == []
 
 
-def test_a_pre_check_that_fails_is_terminal_and_the_body_does_not_run(rig: Rig) -> None:
-    rig.start(GROW)
-    base = rig.site.publish("main", {"data/other.txt": b""})
-    gate = rig.gate()
-    workflow = rig.grow(base, gate=str(gate))
-    assert rig.ended(workflow) == "FAILED"
-    (task,) = rig.tasks(workflow)
+def test_a_pre_check_that_fails_is_terminal_and_the_body_does_not_run(harness: WorkerHarness) -> None:
+    harness.start(GROW)
+    base = harness.site.publish("main", {"data/other.txt": b""})
+    gate = harness.gate()
+    workflow = harness.grow(base, gate=str(gate))
+    assert harness.ended(workflow) == "FAILED"
+    (task,) = harness.tasks(workflow)
     assert task["status"] == "FAILED_WITH_TERMINAL_ERROR"
     assert "pre guardrail require_file('log.txt')" in task["reasonForIncompletion"]
     assert not gate.path.with_suffix(".entered").exists()
 
 
-def test_the_traceback_is_in_conductors_task_log_and_in_the_workers(rig: Rig) -> None:
-    worker = rig.start(PLAIN, E2E_RETRIES="0")
-    workflow = rig.plain(do="raise")
-    rig.ended(workflow)
-    (task,) = rig.tasks(workflow)
-    shown = "\n".join(rig.real.logs(task["taskId"]))
+def test_the_traceback_is_in_conductors_task_log_and_in_the_workers(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN, E2E_RETRIES="0")
+    workflow = harness.plain(do="raise")
+    harness.ended(workflow)
+    (task,) = harness.tasks(workflow)
+    shown = "\n".join(harness.real.logs(task["taskId"]))
     assert "Traceback (most recent call last)" in shown
     assert 'raise KeyError("rows")' in shown
     logged = worker.until("traceback")
@@ -127,22 +127,22 @@ def test_the_traceback_is_in_conductors_task_log_and_in_the_workers(rig: Rig) ->
     assert logged["task_id"] == task["taskId"]
 
 
-def test_five_steps_with_crashes_end_in_exactly_the_expected_history(rig: Rig) -> None:
-    worker = rig.start(GROW, jobs=2, E2E_RETRIES="3")
-    base = rig.seed()
-    given = rig.workspace(base)
+def test_five_steps_with_crashes_end_in_exactly_the_expected_history(harness: WorkerHarness) -> None:
+    worker = harness.start(GROW, jobs=2, E2E_RETRIES="3")
+    base = harness.seed()
+    given = harness.workspace(base)
     steps = []
     for number in range(5):
         how = "die_once" if number % 2 == 0 else "fail_once"
-        steps.append(rig.step(GROW, f"s{number}", {"line": str(number), how: str(rig.folder / f"mark-{number}")}, given))
+        steps.append(harness.step(GROW, f"s{number}", {"line": str(number), how: str(harness.folder / f"mark-{number}")}, given))
         given = f"${{s{number}.output.workspace}}"
-    workflow = rig.real.start_workflow(steps)
-    assert rig.ended(workflow, within=90) == "COMPLETED"
-    tasks = rig.tasks(workflow)
+    workflow = harness.real.start_workflow(steps)
+    assert harness.ended(workflow, within=90) == "COMPLETED"
+    tasks = harness.tasks(workflow)
     done = [task["outputData"]["workspace"]["ref"] for task in tasks if task["status"] == "COMPLETED"]
     assert [task["status"] for task in tasks] == ["FAILED", "COMPLETED"] * 5
-    assert rig.history(base) == [*reversed(done), base]
-    assert rig.log_at(done[-1]) == "0\n1\n2\n3\n4\n"
-    assert rig.staging_branches() == []
+    assert harness.history(base) == [*reversed(done), base]
+    assert harness.log_at(done[-1]) == "0\n1\n2\n3\n4\n"
+    assert harness.staging_branches() == []
     worker.until("attempt", count=10)
-    assert rig.left_workspaces() == []
+    assert harness.left_workspaces() == []

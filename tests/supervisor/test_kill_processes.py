@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import kill_matrix, spark_kill_matrix
-from tests.support.kill_matrix import Phase
+from tests.support.kill_matrix import KillPhase
 from tests.support.local_kill_matrix import PHASES, VICTIMS, LocalTask
 
 from perago.dev.stack import Endpoints
@@ -14,7 +14,7 @@ from perago.dev.stack import Endpoints
 @pytest.mark.parametrize(
     ("phases", "victims"), [(PHASES, VICTIMS), (spark_kill_matrix.PHASES, spark_kill_matrix.VICTIMS)], ids=["local", "spark"]
 )
-def test_selection_contains_every_phase_and_every_victim(phases: Sequence[Phase], victims: Sequence[str]) -> None:
+def test_selection_contains_every_phase_and_every_victim(phases: Sequence[KillPhase], victims: Sequence[str]) -> None:
     selected = kill_matrix.selection(phases, victims)
     assert set(selected) == set(victims)
     assert all(selected.values())
@@ -23,13 +23,13 @@ def test_selection_contains_every_phase_and_every_victim(phases: Sequence[Phase]
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "executor"))
-def test_executor_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(stack, tmp_path / "rig", LocalTask()) as harness:
-        kill_matrix.kill_executor(harness, phases)
+def test_executor_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(stack, tmp_path / "harness", LocalTask()) as matrix:
+        kill_matrix.kill_executor(matrix, phases)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "supervisor"))
-def test_supervisor_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(stack, tmp_path / "rig", LocalTask(), response="3") as harness:
-        kill_matrix.kill_supervisor(harness, phases)
+def test_supervisor_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(stack, tmp_path / "harness", LocalTask(), response="3") as matrix:
+        kill_matrix.kill_supervisor(matrix, phases)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import kill_matrix
-from tests.support.kill_matrix import Phase
+from tests.support.kill_matrix import KillPhase
 from tests.support.local_kill_matrix import PHASES, VICTIMS, LocalTask
 
 from perago.dev.stack import Options, Stack
@@ -20,13 +20,13 @@ def own_stack(installed_servers: None, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "lakefs"))
-def test_lakefs_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(own_stack.endpoints, tmp_path / "rig", LocalTask(), response="240") as harness:
-        kill_matrix.kill_server(harness, phases, own_stack.lakefs)
+def test_lakefs_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(own_stack.endpoints, tmp_path / "harness", LocalTask(), response="240") as matrix:
+        kill_matrix.kill_server(matrix, phases, own_stack.lakefs)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", kill_matrix.row(PHASES, VICTIMS, "conductor"))
-def test_conductor_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[Phase]) -> None:
-    with kill_matrix.kill_harness(own_stack.endpoints, tmp_path / "rig", LocalTask(), response="240") as harness:
-        kill_matrix.kill_server(harness, phases, own_stack.conductor)
+def test_conductor_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(own_stack.endpoints, tmp_path / "harness", LocalTask(), response="240") as matrix:
+        kill_matrix.kill_server(matrix, phases, own_stack.conductor)

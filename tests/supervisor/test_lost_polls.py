@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.fault_proxy import Exchange, FaultProxy, Gone
-from tests.support.worker import PLAIN, Rig, eventually
+from tests.support.worker_harness import PLAIN, WorkerHarness, eventually
 
 from perago.errors import ConductorUnavailable
 from perago.in_memory.conductor import FakeConductor, Step
@@ -132,36 +132,40 @@ class Swallowed:
         exchange.client.send(reply.raw)
 
 
-def test_on_a_real_server_it_runs_within_seconds_and_not_after_its_timeout(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_real_server_it_runs_within_seconds_and_not_after_its_timeout(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
-    with FaultProxy(rig.stack.conductor_url) as proxy:
-        worker = rig.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url, E2E_RESPONSE="300", E2E_RETRIES="0")
+    with FaultProxy(harness.stack.conductor_url) as proxy:
+        worker = harness.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url, E2E_RESPONSE="300", E2E_RETRIES="0")
         swallowed = Swallowed()
         proxy.on(POLL, swallowed, times=10**9)
         asked = len(proxy.requests(POLL))
         # The poll that was under way when the rule came has ended.
         eventually(lambda: len(proxy.requests(POLL)) > asked + 1)
-        workflow = rig.plain()
+        workflow = harness.plain()
         worker.until("a task whose poll was cut off is handed back", within=30)
-        assert rig.ended(workflow, within=30) == "COMPLETED"
+        assert harness.ended(workflow, within=30) == "COMPLETED"
         assert swallowed.done
-        (task,) = rig.tasks(workflow)
+        (task,) = harness.tasks(workflow)
         assert task["retryCount"] == 0
 
 
-def test_a_task_that_was_lost_with_the_reply_to_a_report_is_found_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_was_lost_with_the_reply_to_a_report_is_found_too(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
-    with FaultProxy(rig.stack.conductor_url) as proxy:
-        worker = rig.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url, E2E_RESPONSE="300", E2E_RETRIES="0")
-        swallowed, gate = Swallowed(), rig.gate()
+    with FaultProxy(harness.stack.conductor_url) as proxy:
+        worker = harness.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url, E2E_RESPONSE="300", E2E_RETRIES="0")
+        swallowed, gate = Swallowed(), harness.gate()
         proxy.on(REPORT_AND_POLL, swallowed, times=10**9)
-        first = rig.plain(gate=str(gate))
+        first = harness.plain(gate=str(gate))
         gate.reached()
-        waiting = [rig.plain() for _ in range(3)]
+        waiting = [harness.plain() for _ in range(3)]
         gate.open()
         worker.until("a task whose poll was cut off is handed back", within=30)
-        assert [rig.ended(workflow, within=30) for workflow in (first, *waiting)] == ["COMPLETED"] * 4
+        assert [harness.ended(workflow, within=30) for workflow in (first, *waiting)] == ["COMPLETED"] * 4
         assert swallowed.done
-        assert {rig.tasks(workflow)[-1]["retryCount"] for workflow in waiting} == {0}
+        assert {harness.tasks(workflow)[-1]["retryCount"] for workflow in waiting} == {0}
         eventually(lambda: len(worker.said("attempt")) == 4)
         assert {line["delivery"] for line in worker.said("attempt")} == {"accepted"}

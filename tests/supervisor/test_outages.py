@@ -3,78 +3,78 @@
 import pytest
 from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, drop_reply
 from tests.support.kill_matrix import TASK_UPDATE
-from tests.support.worker import GROW, PLAIN, Rig, eventually
+from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, eventually
 
 ALWAYS = 10**9
 DOWN: dict[str, Fault] = {"cut": cut(), "503": answer(503)}
 
 
 @pytest.mark.parametrize("how", DOWN)
-def test_conductor_goes_away_and_comes_back(rig: Rig, how: str) -> None:
-    with FaultProxy(rig.stack.conductor_url) as proxy:
-        worker = rig.start(PLAIN, jobs=2, CONDUCTOR_SERVER_URL=proxy.url)
+def test_conductor_goes_away_and_comes_back(harness: WorkerHarness, how: str) -> None:
+    with FaultProxy(harness.stack.conductor_url) as proxy:
+        worker = harness.start(PLAIN, jobs=2, CONDUCTOR_SERVER_URL=proxy.url)
         proxy.on(".*", DOWN[how], times=ALWAYS)
         worker.until("Conductor cannot be reached; trying again until it can")
-        workflow = rig.plain()
+        workflow = harness.plain()
         asked = len(proxy.seen)
         eventually(lambda: len(proxy.seen) >= asked + 3)
         proxy.heal()
-        assert rig.ended(workflow) == "COMPLETED"
+        assert harness.ended(workflow) == "COMPLETED"
         worker.until("Conductor answers again")
         assert len(worker.said("Conductor cannot be reached; trying again until it can")) == 1
         assert worker.stop() == 0
 
 
-def test_a_result_that_meets_an_outage_is_delivered_after_it(rig: Rig) -> None:
-    with FaultProxy(rig.stack.conductor_url) as proxy:
-        worker = rig.start(GROW, CONDUCTOR_SERVER_URL=proxy.url)
-        base, gate = rig.seed(), rig.gate()
-        workflow = rig.grow(base, gate=str(gate), line="survives")
+def test_a_result_that_meets_an_outage_is_delivered_after_it(harness: WorkerHarness) -> None:
+    with FaultProxy(harness.stack.conductor_url) as proxy:
+        worker = harness.start(GROW, CONDUCTOR_SERVER_URL=proxy.url)
+        base, gate = harness.seed(), harness.gate()
+        workflow = harness.grow(base, gate=str(gate), line="survives")
         gate.reached()
         proxy.on(".*", cut(), times=ALWAYS)
         gate.open()
         worker.until("Conductor cannot be reached; trying again until it can")
         proxy.heal()
-        assert rig.ended(workflow) == "COMPLETED"
-        (task,) = rig.tasks(workflow)
-        assert task["outputData"]["workspace"]["ref"] == rig.head().id
+        assert harness.ended(workflow) == "COMPLETED"
+        (task,) = harness.tasks(workflow)
+        assert task["outputData"]["workspace"]["ref"] == harness.head().id
 
 
-def test_a_completion_whose_reply_is_lost_is_not_sent_twice(rig: Rig) -> None:
-    with FaultProxy(rig.stack.conductor_url) as proxy:
-        worker = rig.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url)
+def test_a_completion_whose_reply_is_lost_is_not_sent_twice(harness: WorkerHarness) -> None:
+    with FaultProxy(harness.stack.conductor_url) as proxy:
+        worker = harness.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url)
         proxy.on(TASK_UPDATE, drop_reply())
-        assert rig.ended(rig.plain()) == "COMPLETED"
+        assert harness.ended(harness.plain()) == "COMPLETED"
         assert worker.until("attempt")["delivery"] == "accepted"
         assert len(proxy.requests(TASK_UPDATE)) == 1
 
 
-def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(rig: Rig) -> None:
-    with FaultProxy(rig.stack.lakefs_url) as proxy:
-        worker = rig.start(GROW, PLAIN, jobs=2, LAKECTL_SERVER_ENDPOINT_URL=proxy.url, E2E_RETRIES="2")
-        base = rig.seed()
+def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(harness: WorkerHarness) -> None:
+    with FaultProxy(harness.stack.lakefs_url) as proxy:
+        worker = harness.start(GROW, PLAIN, jobs=2, LAKECTL_SERVER_ENDPOINT_URL=proxy.url, E2E_RETRIES="2")
+        base = harness.seed()
         proxy.on(".*", cut(), times=ALWAYS)
-        workflow = rig.grow(base, line="later")
+        workflow = harness.grow(base, line="later")
         worker.until("lakeFS does not answer; tasks that need it are not taken until it does")
         # What does not need it goes on meanwhile.
-        assert rig.ended(rig.plain()) == "COMPLETED"
+        assert harness.ended(harness.plain()) == "COMPLETED"
         asked = len(proxy.requests("GET /_health"))
         eventually(lambda: len(proxy.requests("GET /_health")) >= asked + 2)
         proxy.heal()
-        assert rig.ended(workflow) == "COMPLETED"
+        assert harness.ended(workflow) == "COMPLETED"
         worker.until("lakeFS answers again")
-        assert len(rig.tasks(workflow)) <= 3
-        assert rig.log_at(rig.head().id) == "later\n"
+        assert len(harness.tasks(workflow)) <= 3
+        assert harness.log_at(harness.head().id) == "later\n"
 
 
-def test_a_staging_branch_that_cannot_be_deleted_is_said_and_changes_no_result(rig: Rig) -> None:
-    with FaultProxy(rig.stack.lakefs_url) as proxy:
-        worker = rig.start(GROW, LAKECTL_SERVER_ENDPOINT_URL=proxy.url)
-        base = rig.seed()
+def test_a_staging_branch_that_cannot_be_deleted_is_said_and_changes_no_result(harness: WorkerHarness) -> None:
+    with FaultProxy(harness.stack.lakefs_url) as proxy:
+        worker = harness.start(GROW, LAKECTL_SERVER_ENDPOINT_URL=proxy.url)
+        base = harness.seed()
         proxy.on("DELETE .*/branches/perago-staging", answer(500), times=ALWAYS)
-        workflow = rig.grow(base, line="published")
-        assert rig.ended(workflow) == "COMPLETED"
+        workflow = harness.grow(base, line="published")
+        assert harness.ended(workflow) == "COMPLETED"
         said = worker.until("failed to clean staging workspace")
         assert (said["level"], said["workflow_id"]) == ("warning", workflow)
         assert "perago-staging" not in said["error"]
-        assert rig.log_at(rig.head().id) == "published\n"
+        assert harness.log_at(harness.head().id) == "published\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.support.worker import GROW, PLAIN, Rig
+from tests.support.worker_harness import GROW, PLAIN, WorkerHarness
 
 from perago.cli import main
 
@@ -17,9 +17,9 @@ NO_LAKE: dict[str, Any] = {
 }
 
 
-def refused(rig: Rig, *modules: str, options: tuple[str, ...] = ("--register",), **environ: Any) -> str:
+def refused(harness: WorkerHarness, *modules: str, options: tuple[str, ...] = ("--register",), **environ: Any) -> str:
     """The one line it ended with."""
-    worker = rig.launch(*modules, options=options, **environ)
+    worker = harness.launch(*modules, options=options, **environ)
     assert worker.process.wait(60) == 1, worker.output.read_text()
     assert worker.survivors() == []
     return worker.output.read_text().splitlines()[-1]
@@ -31,94 +31,94 @@ def nobody() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_without_conductor(rig: Rig) -> None:
-    assert refused(rig, PLAIN, CONDUCTOR_SERVER_URL="") == "error: CONDUCTOR_SERVER_URL is required for perago start [PG-120]"
+def test_without_conductor(harness: WorkerHarness) -> None:
+    assert refused(harness, PLAIN, CONDUCTOR_SERVER_URL="") == "error: CONDUCTOR_SERVER_URL is required for perago start [PG-120]"
 
 
-def test_without_lakefs_for_a_workspace_task(rig: Rig) -> None:
-    assert refused(rig, GROW, **NO_LAKE) == "error: LakeFS config is required for workspace tasks [PG-120]"
+def test_without_lakefs_for_a_workspace_task(harness: WorkerHarness) -> None:
+    assert refused(harness, GROW, **NO_LAKE) == "error: LakeFS config is required for workspace tasks [PG-120]"
 
 
-def test_without_lakefs_a_workspace_free_task_runs(rig: Rig) -> None:
-    rig.start(PLAIN, **NO_LAKE)
-    assert rig.ended(rig.plain()) == "COMPLETED"
+def test_without_lakefs_a_workspace_free_task_runs(harness: WorkerHarness) -> None:
+    harness.start(PLAIN, **NO_LAKE)
+    assert harness.ended(harness.plain()) == "COMPLETED"
 
 
-def test_conductor_that_is_not_there(rig: Rig) -> None:
+def test_conductor_that_is_not_there(harness: WorkerHarness) -> None:
     address = f"{nobody()}/api"
-    assert refused(rig, PLAIN, CONDUCTOR_SERVER_URL=address) == (
+    assert refused(harness, PLAIN, CONDUCTOR_SERVER_URL=address) == (
         f"error: Conductor at {address} does not answer GET /tasks/queue/polldata: Connection refused; "
         "is it running, and does CONDUCTOR_SERVER_URL name it? [PG-530]"
     )
 
 
-def test_credentials_for_a_conductor_that_has_no_use_for_them(rig: Rig) -> None:
-    line = refused(rig, PLAIN, CONDUCTOR_AUTH_KEY="key-of-mine", CONDUCTOR_AUTH_SECRET="secret-of-mine")
+def test_credentials_for_a_conductor_that_has_no_use_for_them(harness: WorkerHarness) -> None:
+    line = refused(harness, PLAIN, CONDUCTOR_AUTH_KEY="key-of-mine", CONDUCTOR_AUTH_SECRET="secret-of-mine")
     assert "unset them for a server without authentication" in line
-    assert "of-mine" not in rig.workers[0].output.read_text()
+    assert "of-mine" not in harness.workers[0].output.read_text()
 
 
-def test_lakefs_that_is_not_there(rig: Rig) -> None:
-    line = refused(rig, GROW, LAKECTL_SERVER_ENDPOINT_URL=nobody())
+def test_lakefs_that_is_not_there(harness: WorkerHarness) -> None:
+    line = refused(harness, GROW, LAKECTL_SERVER_ENDPOINT_URL=nobody())
     assert line.startswith("error: lakeFS cannot be used:")
     assert "does LAKECTL_SERVER_ENDPOINT_URL name it?" in line
 
 
-def test_an_address_that_lakefs_cannot_have(rig: Rig) -> None:
-    line = refused(rig, GROW, LAKECTL_SERVER_ENDPOINT_URL=f"{nobody()}/api")
+def test_an_address_that_lakefs_cannot_have(harness: WorkerHarness) -> None:
+    line = refused(harness, GROW, LAKECTL_SERVER_ENDPOINT_URL=f"{nobody()}/api")
     assert line.startswith("error: LAKECTL_SERVER_ENDPOINT_URL: the lakeFS address must be http(s)://host[:port]")
 
 
-def test_credentials_that_lakefs_does_not_accept(rig: Rig) -> None:
-    line = refused(rig, GROW, LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY="a-wrong-secret")
+def test_credentials_that_lakefs_does_not_accept(harness: WorkerHarness) -> None:
+    line = refused(harness, GROW, LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY="a-wrong-secret")
     assert line.startswith("error: lakeFS does not accept the credentials in LAKECTL_CREDENTIALS_*")
-    assert "a-wrong-secret" not in rig.workers[0].output.read_text()
+    assert "a-wrong-secret" not in harness.workers[0].output.read_text()
 
 
-def test_a_task_that_is_not_registered(rig: Rig) -> None:
-    line = refused(rig, PLAIN, options=())
+def test_a_task_that_is_not_registered(harness: WorkerHarness) -> None:
+    line = refused(harness, PLAIN, options=())
     assert line == (
-        f"error: task {rig.prefix}.plain is not registered in Conductor; "
+        f"error: task {harness.prefix}.plain is not registered in Conductor; "
         f"run `perago register {PLAIN}` or start with --register [PG-120]"
     )
 
 
-def test_a_module_that_does_not_exist(rig: Rig) -> None:
-    line = refused(rig, "tests.support.tasks.nothing")
+def test_a_module_that_does_not_exist(harness: WorkerHarness) -> None:
+    line = refused(harness, "tests.support.tasks.nothing")
     assert "no module 'tests.support.tasks.nothing'" in line
     assert line.endswith(" [PG-110]")
 
 
-def test_a_module_that_ends_its_process(rig: Rig) -> None:
-    rig.folder.mkdir()
-    Path(rig.folder / "deadly.py").write_text("import os\nos._exit(9)\n")
-    assert refused(rig, "deadly") == "error: the first executor exited with code 9 while it imported the modules [PG-120]"
+def test_a_module_that_ends_its_process(harness: WorkerHarness) -> None:
+    harness.folder.mkdir()
+    Path(harness.folder / "deadly.py").write_text("import os\nos._exit(9)\n")
+    assert refused(harness, "deadly") == "error: the first executor exited with code 9 while it imported the modules [PG-120]"
 
 
-def test_a_port_that_is_taken(rig: Rig) -> None:
+def test_a_port_that_is_taken(harness: WorkerHarness) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert refused(rig, PLAIN, options=("--register", "--metrics-port", port)) == (
+        assert refused(harness, PLAIN, options=("--register", "--metrics-port", port)) == (
             f"error: --metrics-port {port} on --metrics-host 127.0.0.1 cannot be used: Address already in use; "
             "choose another [PG-120]"
         )
 
 
 @pytest.mark.parametrize("name", ["PERAGO_LOG_ROOT", "PERAGO_WORKSPACE_ROOT", "PERAGO_CACHE_ROOT"])
-def test_a_directory_that_cannot_be_written(rig: Rig, name: str) -> None:
-    rig.folder.mkdir()
-    (rig.folder / "file").touch()
-    wrong = str(rig.folder / "file" / "below")
+def test_a_directory_that_cannot_be_written(harness: WorkerHarness, name: str) -> None:
+    harness.folder.mkdir()
+    (harness.folder / "file").touch()
+    wrong = str(harness.folder / "file" / "below")
     changes: dict[str, Any] = {name: wrong}
-    assert refused(rig, GROW, **changes) == (
+    assert refused(harness, GROW, **changes) == (
         f"error: {name} {wrong} cannot be written (Not a directory); set it to a directory that this user may write to [PG-120]"
     )
 
 
 @pytest.mark.parametrize("options", [(), ("--register",)])
-def test_an_address_that_is_no_conductor(rig: Rig, options: tuple[str, ...]) -> None:
-    wrong = f"{rig.stack.conductor_url}/wrong"
-    assert refused(rig, PLAIN, options=options, CONDUCTOR_SERVER_URL=wrong) == (
+def test_an_address_that_is_no_conductor(harness: WorkerHarness, options: tuple[str, ...]) -> None:
+    wrong = f"{harness.stack.conductor_url}/wrong"
+    assert refused(harness, PLAIN, options=options, CONDUCTOR_SERVER_URL=wrong) == (
         f"error: {wrong} does not answer as Conductor does; "
         "CONDUCTOR_SERVER_URL is its API, such as http://host:8080/api [PG-520]"
     )
@@ -138,6 +138,6 @@ def test_ctrl_c_before_the_worker_listens_to_it_shows_no_traceback(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/nothing", "not an address"])
-def test_no_traceback_for_what_a_person_did(rig: Rig, url: str) -> None:
-    refused(rig, PLAIN, CONDUCTOR_SERVER_URL=url)
-    assert "Traceback" not in rig.workers[0].output.read_text()
+def test_no_traceback_for_what_a_person_did(harness: WorkerHarness, url: str) -> None:
+    refused(harness, PLAIN, CONDUCTOR_SERVER_URL=url)
+    assert "Traceback" not in harness.workers[0].output.read_text()

@@ -59,7 +59,7 @@ class Slow:
 
 
 @dataclass
-class Bed(Scene):
+class AttemptScene(Scene):
     """A scene whose requests are counted by verb and whose branch can be made dirty or protected."""
 
     calls: Counter[str] = field(default_factory=Counter[str])
@@ -114,13 +114,13 @@ def writing(**files: bytes) -> attempt_parts.DictTask:
     return attempt_parts.DictTask(body)
 
 
-def memory_bed() -> Bed:
+def memory_scene() -> AttemptScene:
     lake, repository = MemoryLake(), Repository("repo")
     lake.create_repository(repository)
-    return Bed(lake, repository, calls=lake.calls, protect=lambda: lake.protect(repository, "main"))
+    return AttemptScene(lake, repository, calls=lake.calls, protect=lambda: lake.protect(repository, "main"))
 
 
-class Server:
+class LakeFSAdmin:
     """The lakeFS of the stack, for what the port does not cover: repositories, tags and protection rules."""
 
     def __init__(self, endpoints: Endpoints) -> None:
@@ -142,10 +142,10 @@ class Server:
         with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=30):
             pass
 
-    def bed(self, name: str) -> Bed:
+    def scene(self, name: str) -> AttemptScene:
         repository = Repository(name)
         self.request("POST", "/repositories", {"name": name, "storage_namespace": f"local://{name}"})
-        return Bed(self.lake, repository, calls=self.calls, protect=lambda: self._protect(repository))
+        return AttemptScene(self.lake, repository, calls=self.calls, protect=lambda: self._protect(repository))
 
     def remove(self, name: str) -> None:
         self.request("DELETE", f"/repositories/{name}?force=true")

@@ -14,7 +14,7 @@ from perago.in_memory import conductor as fake
 from perago.model import TaskId, TaskType, WorkerId, WorkflowId
 
 
-class Arranged(Protocol):
+class ConductorSite(Protocol):
     """A Conductor under test with the powers of an operator."""
 
     conductor: port.Conductor
@@ -54,7 +54,7 @@ def take(conductor: port.Conductor, task_type: TaskType, patience: float = 20.0)
     raise AssertionError(f"no {task_type} was handed out within {patience} s")
 
 
-class Fake:
+class FakeConductorSite:
     def __init__(self) -> None:
         self.server = fake.FakeConductor()
         self.conductor: port.Conductor = self.server
@@ -93,7 +93,7 @@ class Fake:
         return self.server.logs.get(task_id, [])
 
 
-class Real:
+class RealConductorSite:
     """Plain HTTP of its own, so that the client under test is not its own witness."""
 
     def __init__(self, url: str) -> None:

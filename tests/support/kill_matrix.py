@@ -17,9 +17,9 @@ from typing import Protocol
 
 import pytest
 from _pytest.mark import ParameterSet
-from tests.support import worker as rigs
+from tests.support import worker_harness
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
-from tests.support.worker import Gate, Rig, Worker, eventually
+from tests.support.worker_harness import Gate, Worker, WorkerHarness, eventually
 
 from perago.dev.server import Server
 from perago.dev.stack import Endpoints
@@ -49,7 +49,7 @@ class Process(IntEnum):
 
 
 @dataclass(frozen=True)
-class Phase:
+class KillPhase:
     """A step of the attempt: the request that is held, its sender, and whether the server has acted by then.
 
     Without a pattern no request is held; the body waits at its gate.
@@ -88,26 +88,26 @@ class HeldRequest:
 class TaskUnderTest(Protocol):
     """The task whose attempts are interrupted."""
 
-    def seed(self, rig: Rig) -> None: ...
+    def seed(self, harness: WorkerHarness) -> None: ...
 
-    def start(self, rig: Rig, environ: Mapping[str, str]) -> Worker: ...
+    def start(self, harness: WorkerHarness, environ: Mapping[str, str]) -> Worker: ...
 
-    def begin(self, rig: Rig, base: CommitId, line: str, gate: Gate) -> WorkflowId: ...
+    def begin(self, harness: WorkerHarness, base: CommitId, line: str, gate: Gate) -> WorkflowId: ...
 
-    def check_step(self, rig: Rig, base: CommitId, head: Commit, line: str) -> None:
+    def check_step(self, harness: WorkerHarness, base: CommitId, head: Commit, line: str) -> None:
         """The content of `head` is what one accepted attempt makes of `base`, and nothing else."""
         ...
 
-    def check_nothing_left(self, rig: Rig, worker: Worker) -> None:
+    def check_nothing_left(self, harness: WorkerHarness, worker: Worker) -> None:
         """Nothing on this machine but what an idle worker needs."""
         ...
 
 
 @dataclass
-class KillHarness:
+class KillMatrix:
     """A worker behind proxies that runs one workflow after the other."""
 
-    rig: Rig
+    harness: WorkerHarness
     task: TaskUnderTest
     conductor: FaultProxy
     lakefs: FaultProxy
@@ -115,17 +115,17 @@ class KillHarness:
 
     def worker(self) -> Worker:
         environ = {"CONDUCTOR_SERVER_URL": self.conductor.url, "LAKECTL_SERVER_ENDPOINT_URL": self.lakefs.url}
-        return self.task.start(self.rig, {**environ, "E2E_RETRIES": "9", "E2E_RESPONSE": self.response})
+        return self.task.start(self.harness, {**environ, "E2E_RETRIES": "9", "E2E_RESPONSE": self.response})
 
-    def begin(self, phase: Phase) -> "Cell":
+    def begin(self, phase: KillPhase) -> "Cell":
         """A workflow whose attempt is stopped at the phase."""
-        gate, hold = self.rig.gate(), HeldRequest(phase.after)
-        cell = Cell(self, phase, self.rig.head().id, gate, hold)
+        gate, hold = self.harness.gate(), HeldRequest(phase.after)
+        cell = Cell(self, phase, self.harness.head().id, gate, hold)
         if phase.armed_by is None:
             self._arm(phase, hold)
         elif phase.armed_by != IN_BODY:
             self.lakefs.on(phase.armed_by, self._arming(phase, hold))
-        cell.workflow = self.task.begin(self.rig, cell.base, phase.name, gate)
+        cell.workflow = self.task.begin(self.harness, cell.base, phase.name, gate)
         if not phase.before_body:
             gate.reached(PATIENCE)
         if phase.armed_by == IN_BODY:
@@ -135,12 +135,12 @@ class KillHarness:
             assert hold.reached.wait(PATIENCE), f"{phase.name} was not reached"
         return cell
 
-    def _arm(self, phase: Phase, hold: HeldRequest) -> None:
+    def _arm(self, phase: KillPhase, hold: HeldRequest) -> None:
         if phase.pattern is not None:
             proxy = self.conductor if phase.sender is Process.SUPERVISOR else self.lakefs
             proxy.on(phase.pattern, hold)
 
-    def _arming(self, phase: Phase, hold: HeldRequest) -> Fault:
+    def _arming(self, phase: KillPhase, hold: HeldRequest) -> Fault:
         def fault(exchange: Exchange) -> None:
             reply = exchange.forward()
             self._arm(phase, hold)
@@ -153,8 +153,8 @@ class KillHarness:
 class Cell:
     """One workflow of the matrix, stopped at a phase."""
 
-    harness: KillHarness
-    phase: Phase
+    matrix: KillMatrix
+    phase: KillPhase
     base: CommitId
     gate: Gate
     hold: HeldRequest
@@ -169,13 +169,13 @@ class Cell:
 
     def check(self) -> None:
         """The invariants of a completed workflow: the accepted result is the head, directly on its input."""
-        rig, name = self.harness.rig, self.phase.name
-        head = rig.head()
-        accepted = [task for task in rig.tasks(self.workflow) if task["status"] == "COMPLETED"]
+        harness, name = self.matrix.harness, self.phase.name
+        head = harness.head()
+        accepted = [task for task in harness.tasks(self.workflow) if task["status"] == "COMPLETED"]
         assert [task["outputData"]["workspace"]["ref"] for task in accepted] == [head.id], name
         assert head.parents == (self.base,), name
-        assert not list(rig.site.lake.uncommitted(rig.site.repository, rigs.MAIN)), name
-        self.harness.task.check_step(rig, self.base, head, name)
+        assert not list(harness.site.lake.uncommitted(harness.site.repository, worker_harness.MAIN)), name
+        self.matrix.task.check_step(harness, self.base, head, name)
 
     def check_at_end(self, worker: Worker) -> None:
         """The invariants hold, also after the last request of a killed process has arrived."""
@@ -185,33 +185,33 @@ class Cell:
             assert self.hold.passed.wait(PATIENCE), self.phase.name
         if self.phase.pattern == BRANCH and not self.phase.after:
             # A branch that is created after its attempt and the retry have ended: only garbage collection can find it.
-            self.harness.rig.collect_garbage()
+            self.matrix.harness.collect_garbage()
         self.check_nothing_left(worker)
         self.check()
 
     def check_nothing_left(self, worker: Worker) -> None:
-        rig, name = self.harness.rig, self.phase.name
-        eventually(lambda: not rig.staging_branches(), within=20, what=f"{name}: the end of the staging branches")
-        eventually(lambda: not rig.left_workspaces(), within=20, what=f"{name}: the end of the workspaces")
-        self.harness.task.check_nothing_left(rig, worker)
+        harness, name = self.matrix.harness, self.phase.name
+        eventually(lambda: not harness.staging_branches(), within=20, what=f"{name}: the end of the staging branches")
+        eventually(lambda: not harness.left_workspaces(), within=20, what=f"{name}: the end of the workspaces")
+        self.matrix.task.check_nothing_left(harness, worker)
 
 
 @contextmanager
-def kill_harness(stack: Endpoints, folder: Path, task: TaskUnderTest, response: str = "60") -> Generator[KillHarness]:
+def prepare(stack: Endpoints, folder: Path, task: TaskUnderTest, response: str = "60") -> Generator[KillMatrix]:
     with ExitStack() as things:
-        rig = things.enter_context(rigs.rig(stack, folder))
+        harness = things.enter_context(worker_harness.open_harness(stack, folder))
         conductor = things.enter_context(FaultProxy(stack.conductor_url))
         lakefs = things.enter_context(FaultProxy(stack.lakefs_url))
-        task.seed(rig)
-        yield KillHarness(rig, task, conductor, lakefs, response)
+        task.seed(harness)
+        yield KillMatrix(harness, task, conductor, lakefs, response)
 
 
-def selection(phases: Sequence[Phase], victims: Sequence[str]) -> dict[str, list[Phase]]:
+def selection(phases: Sequence[KillPhase], victims: Sequence[str]) -> dict[str, list[KillPhase]]:
     """A part of the matrix with every phase once and every victim at least once: the victims take turns."""
     return {victim: list(phases[number :: len(victims)]) for number, victim in enumerate(victims)}
 
 
-def row(phases: Sequence[Phase], victims: Sequence[str], victim: str) -> list[ParameterSet]:
+def row(phases: Sequence[KillPhase], victims: Sequence[str], victim: str) -> list[ParameterSet]:
     """Values of a test parameter: the phases selected for the victim, and all phases for `make chaos`."""
     selected = selection(phases, victims)[victim]
     return [pytest.param(selected, id="selection"), pytest.param(list(phases), id="all", marks=pytest.mark.chaos)]
@@ -220,48 +220,48 @@ def row(phases: Sequence[Phase], victims: Sequence[str], victim: str) -> list[Pa
 # one victim at each of the phases
 
 
-def kill_executor(harness: KillHarness, phases: Sequence[Phase]) -> None:
-    worker = harness.worker()
+def kill_executor(matrix: KillMatrix, phases: Sequence[KillPhase]) -> None:
+    worker = matrix.worker()
     for phase in phases:
-        cell = harness.begin(phase)
+        cell = matrix.begin(phase)
         (executor,) = worker.executors()
         os.kill(executor, signal.SIGKILL)
         cell.release_survivors(Process.EXECUTOR)
         eventually(lambda executor=executor: executor not in worker.executors() and worker.executors(), within=PATIENCE)
-        assert harness.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", phase.name
+        assert matrix.harness.ended(cell.workflow, within=PATIENCE) == "COMPLETED", phase.name
         cell.check_at_end(worker)
 
 
-def kill_supervisor(harness: KillHarness, phases: Sequence[Phase]) -> None:
-    worker = harness.worker()
+def kill_supervisor(matrix: KillMatrix, phases: Sequence[KillPhase]) -> None:
+    worker = matrix.worker()
     for phase in phases:
-        cell = harness.begin(phase)
+        cell = matrix.begin(phase)
         worker.kill()
         eventually(lambda worker=worker: not worker.survivors(), within=20, what=f"{phase.name}: the end of the processes")
         cell.release_survivors(Process.SUPERVISOR)
-        worker = harness.worker()
-        assert ended_after_timeout(harness.rig, cell.workflow) == "COMPLETED", phase.name
+        worker = matrix.worker()
+        assert ended_after_timeout(matrix.harness, cell.workflow) == "COMPLETED", phase.name
         cell.check_at_end(worker)
 
 
-def kill_server(harness: KillHarness, phases: Sequence[Phase], server: Server) -> None:
-    worker = harness.worker()
+def kill_server(matrix: KillMatrix, phases: Sequence[KillPhase], server: Server) -> None:
+    worker = matrix.worker()
     for phase in phases:
-        cell = harness.begin(phase)
+        cell = matrix.begin(phase)
         server.kill()
         server.start()
         cell.release_survivors(Process.NONE)
-        assert harness.rig.ended(cell.workflow, within=PATIENCE) == "COMPLETED", phase.name
+        assert matrix.harness.ended(cell.workflow, within=PATIENCE) == "COMPLETED", phase.name
         cell.check_at_end(worker)
     assert worker.stop() == 0
 
 
-def ended_after_timeout(rig: Rig, workflow: WorkflowId) -> str:
+def ended_after_timeout(harness: WorkerHarness, workflow: WorkflowId) -> str:
     """The final status; asks Conductor to evaluate timeouts now, because it does so late on its own."""
 
     def final() -> str:
-        rig.real.call("PUT", f"/workflow/decide/{workflow}")
-        status = rig.real.workflow_status(workflow)
+        harness.real.call("PUT", f"/workflow/decide/{workflow}")
+        status = harness.real.workflow_status(workflow)
         return "" if status == "RUNNING" else status
 
     return eventually(final, within=PATIENCE, what="the workflow's end")

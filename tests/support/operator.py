@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.support.attempts import Server
-from tests.support.conductor_sites import Real, take
+from tests.support.attempts import LakeFSAdmin
+from tests.support.conductor_sites import RealConductorSite, take
 
 from perago.attempt import transaction
 from perago.cli import main
@@ -27,7 +27,7 @@ MAIN = BranchName("main")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -47,14 +47,14 @@ class Published:
 
 
 @dataclass
-class World:
+class OperatorHarness:
     """One repository; `perago` runs a command in this process with the settings of the stack."""
 
     stack: Endpoints
     folder: Path
     repository: Repository
-    server: Server
-    real: Real
+    server: LakeFSAdmin
+    real: RealConductorSite
     environment: dict[str, str] = field(default_factory=dict[str, str])
     task_type: TaskType = field(init=False)
 
@@ -67,7 +67,7 @@ class World:
 
     # commands
 
-    def perago(self, *arguments: str) -> Said:
+    def perago(self, *arguments: str) -> CommandResult:
         out, err = io.StringIO(), io.StringIO()
         environment = {**self.stack.environment(), **self.environment}
         with (
@@ -83,7 +83,7 @@ class World:
                 code = int(ended.code or 0)
             else:
                 code = 0
-        return Said(code, out.getvalue(), err.getvalue())
+        return CommandResult(code, out.getvalue(), err.getvalue())
 
     def doctor(self, target: str | None = None) -> dict[str, list[dict[str, Any]]]:
         """Findings that are not plainly well, by the name of the check."""
@@ -184,11 +184,11 @@ class World:
 
 
 @contextlib.contextmanager
-def world(stack: Endpoints, folder: Path, name: str) -> Generator[World]:
-    server, real = Server(stack), Real(stack.conductor_url)
+def open_harness(stack: Endpoints, folder: Path, name: str) -> Generator[OperatorHarness]:
+    server, real = LakeFSAdmin(stack), RealConductorSite(stack.conductor_url)
     server.request("POST", "/repositories", {"name": name, "storage_namespace": f"local://{name}"})
     try:
-        yield World(stack, folder, Repository(name), server, real)
+        yield OperatorHarness(stack, folder, Repository(name), server, real)
     finally:
         server.remove(name)
         server.close()

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support import worker as rigs
 from tests.support.conductor_sites import take
 from tests.support.fault_proxy import FaultProxy
-from tests.support.worker import Gate, Rig, Worker, eventually
+from tests.support.worker_harness import MAIN, PLAIN, Gate, Worker, WorkerHarness, eventually
+from tests.support.worker_harness import open_harness as open_worker_harness
 
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
@@ -32,10 +32,10 @@ Json = dict[str, Any]
 
 
 @dataclass
-class World:
+class PublicationHarness:
     """A worker that serves, and the proxies between it and the servers."""
 
-    rig: Rig
+    worker_harness: WorkerHarness
     conductor: FaultProxy
     lakefs: FaultProxy
     worker: Worker
@@ -44,31 +44,31 @@ class World:
     def start(self, steps: Sequence[Json], given: Json, name: str = "scenario") -> WorkflowId:
         definition = definition_of(f"{name}_{uuid.uuid4().hex[:8]}", steps)
         body = {"name": definition["name"], "version": 1, "workflowDef": definition, "input": given}
-        self.started.append(WorkflowId(self.rig.real.call("POST", "/workflow", body)))
+        self.started.append(WorkflowId(self.worker_harness.real.call("POST", "/workflow", body)))
         return self.started[-1]
 
     def remove(self, workflow: WorkflowId) -> None:
         """From Conductor, which then knows nothing of it."""
-        self.rig.real.call("DELETE", f"/workflow/{workflow}/remove?archiveWorkflow=false")
+        self.worker_harness.real.call("DELETE", f"/workflow/{workflow}/remove?archiveWorkflow=false")
         self.started.remove(workflow)
 
     def close(self) -> None:
         for workflow in self.started:
-            if self.rig.real.workflow_status(workflow) not in FINAL:
-                self.rig.real.terminate(workflow)
+            if self.worker_harness.real.workflow_status(workflow) not in FINAL:
+                self.worker_harness.real.terminate(workflow)
 
-    def branch(self) -> "Branch":
+    def branch(self) -> "TargetBranch":
         """A target branch that no other scenario uses."""
         name = BranchName(f"target-{uuid.uuid4().hex[:12]}")
-        base = self.rig.site.lake.head(self.rig.site.repository, rigs.MAIN).id
-        self.rig.site.lake.create_branch(self.rig.site.repository, name, base)
-        return Branch(self, name, base)
+        base = self.worker_harness.site.lake.head(self.worker_harness.site.repository, MAIN).id
+        self.worker_harness.site.lake.create_branch(self.worker_harness.site.repository, name, base)
+        return TargetBranch(self, name, base)
 
     def gate(self) -> Gate:
-        return self.rig.gate()
+        return self.worker_harness.gate()
 
     def tasks(self, workflow: WorkflowId) -> list[Json]:
-        return self.rig.tasks(workflow)
+        return self.worker_harness.tasks(workflow)
 
     def attempts(self, workflow: WorkflowId, step: str) -> list[Json]:
         return [task for task in self.tasks(workflow) if task["referenceTaskName"] == step]
@@ -80,12 +80,14 @@ class World:
 
     def completed(self, workflow: WorkflowId, step: str = "it") -> CommitId:
         """The workflow ends well; the commit of its step."""
-        assert self.rig.ended(workflow) == "COMPLETED", [task.get("reasonForIncompletion") for task in self.tasks(workflow)]
+        assert self.worker_harness.ended(workflow) == "COMPLETED", [
+            task.get("reasonForIncompletion") for task in self.tasks(workflow)
+        ]
         return self.accepted(workflow, step)
 
     def refused(self, workflow: WorkflowId, *words: str, step: str = "it") -> str:
         """The workflow fails because every attempt of the step was refused; the last reason, which holds all these words."""
-        assert self.rig.ended(workflow) == "FAILED", [task["outputData"] for task in self.tasks(workflow)]
+        assert self.worker_harness.ended(workflow) == "FAILED", [task["outputData"] for task in self.tasks(workflow)]
         attempts = self.attempts(workflow, step)
         assert {task["status"] for task in attempts} == {"FAILED"}, [
             (task["status"], task.get("reasonForIncompletion")) for task in attempts
@@ -104,8 +106,8 @@ class World:
 
     def report(self, workflow: WorkflowId, task_id: str, status: str, output: Mapping[str, Any] | None = None) -> None:
         body = {"workflowInstanceId": workflow, "taskId": task_id, "status": status, "outputData": output or {}}
-        self.rig.real.call("POST", "/tasks", body)
-        eventually(lambda: self.rig.real.call("GET", f"/tasks/{task_id}")["status"] == status)
+        self.worker_harness.real.call("POST", "/tasks", body)
+        eventually(lambda: self.worker_harness.real.call("GET", f"/tasks/{task_id}")["status"] == status)
 
     def until_completed(self, workflow: WorkflowId, step: str) -> CommitId:
         eventually(lambda: [task for task in self.attempts(workflow, step) if task["status"] == "COMPLETED"], what=step)
@@ -123,10 +125,10 @@ class World:
 
 
 @dataclass
-class Branch:
+class TargetBranch:
     """The target branch of one scenario, and the workflows that publish to it."""
 
-    world: World
+    harness: PublicationHarness
     name: BranchName
     base: CommitId
     runs: list[Path] = field(default_factory=list[Path])
@@ -135,27 +137,30 @@ class Branch:
 
     @property
     def repository(self) -> str:
-        return self.world.rig.site.repository
+        return self.harness.worker_harness.site.repository
 
     def workspace(self, ref: str | None = None, branch: str | None = None) -> dict[str, str]:
         return {"repository": self.repository, "branch": branch or self.name, "ref_type": "commit", "ref": ref or self.base}
 
     def history(self) -> list[CommitId]:
         """From the head down to the base, by first parents."""
-        lake, found = self.world.rig.site.lake, [self.world.rig.site.lake.head(self.world.rig.site.repository, self.name)]
+        lake, found = (
+            self.harness.worker_harness.site.lake,
+            [self.harness.worker_harness.site.lake.head(self.harness.worker_harness.site.repository, self.name)],
+        )
         while found[-1].id != self.base:
             parent = found[-1].first_parent
             assert parent is not None, "the head does not descend from the base"
-            found.append(lake.commit(self.world.rig.site.repository, parent))
+            found.append(lake.commit(self.harness.worker_harness.site.repository, parent))
         return [commit.id for commit in found]
 
     def labels(self) -> Mapping[str, str]:
         """Of the head."""
-        return self.world.rig.site.lake.head(self.world.rig.site.repository, self.name).metadata
+        return self.harness.worker_harness.site.lake.head(self.harness.worker_harness.site.repository, self.name).metadata
 
     def added(self) -> set[str]:
         """The files that the head has beyond the base."""
-        content = self.world.rig.site.content(self.name)
+        content = self.harness.worker_harness.site.content(self.name)
         assert content.pop("data/kept") == b"from the start", "a file of the base is gone"
         return {path.removeprefix("data/") for path in content}
 
@@ -163,11 +168,11 @@ class Branch:
         """Exactly these commits on the base, newest first, with these files and nothing staged any more."""
         assert self.history() == [*commits, self.base]
         assert self.added() == files
-        assert not list(self.world.rig.site.lake.uncommitted(self.world.rig.site.repository, self.name))
+        assert not list(self.harness.worker_harness.site.lake.uncommitted(self.harness.worker_harness.site.repository, self.name))
         eventually(lambda: not self.staging(), what="the end of the staging branches")
 
     def staging(self) -> list[str]:
-        return [name for name in self.world.rig.staging_branches() if self.digest in name]
+        return [name for name in self.harness.worker_harness.staging_branches() if self.digest in name]
 
     @property
     def digest(self) -> str:
@@ -180,11 +185,11 @@ class Branch:
         return rf"POST /api/v1/repositories/[^/]+/refs/perago-staging[^/]*/merge/{re.escape(self.name)}"
 
     def person_commits(self, file: str, message: str) -> CommitId:
-        return self.world.rig.site.publish(self.name, {f"data/{file}": b"by hand\n"}, message)
+        return self.harness.worker_harness.site.publish(self.name, {f"data/{file}": b"by hand\n"}, message)
 
     def person_merges(self, file: str, message: str) -> CommitId:
         """From a branch that the person made at the base."""
-        site, own = self.world.rig.site, BranchName(f"person-{uuid.uuid4().hex[:8]}")
+        site, own = self.harness.worker_harness.site, BranchName(f"person-{uuid.uuid4().hex[:8]}")
         site.lake.create_branch(site.repository, own, self.base)
         site.publish(own, {f"data/{file}": b"by hand\n"}, "on a branch of my own")
         merged = site.lake.merge(site.repository, own, self.name, message=message, metadata={}, timeout=30)
@@ -203,19 +208,19 @@ class Branch:
         module: str = EDIT,
     ) -> Json:
         """A step that adds a file called like itself, or what `adds` says for each run."""
-        ran = self.world.rig.folder / f"ran-{uuid.uuid4().hex[:12]}"
+        ran = self.harness.worker_harness.folder / f"ran-{uuid.uuid4().hex[:12]}"
         self.runs.append(ran)
         params: Json = {"ran": str(ran)}
         if module == EDIT:
             params["adds"] = list(adds) or [name]
         if gate is not None:
             params["gate"] = str(gate)
-        made = self.world.rig.step(module, name, params, workspace or self.workspace())
+        made = self.harness.worker_harness.step(module, name, params, workspace or self.workspace())
         return made | {"retryCount": retries}
 
     def start(self, *steps: Json, given: CommitId | None = None) -> WorkflowId:
         """`${workflow.input.workspace}` is at `given`, or the base."""
-        return self.world.start(steps, {"workspace": self.workspace(given)})
+        return self.harness.start(steps, {"workspace": self.workspace(given)})
 
     def executors(self) -> list[int]:
         """The process ids of all runs of the last step that was made, in order; empty where its body never ran."""
@@ -224,21 +229,21 @@ class Branch:
 
     # a worker that the test plays itself
 
-    def hold(self, step: str = "held", **definition: Any) -> "Held":
+    def hold(self, step: str = "held", **definition: Any) -> "HeldTask":
         """A workflow whose only task was handed out to this test."""
-        real = self.world.rig.real
+        real = self.harness.worker_harness.real
         task_type = real.task_type(**{"retryCount": 0, **definition})
         given = {"workspace": self.workspace(), "params": {}}
         task = {"name": task_type, "taskReferenceName": step, "type": "SIMPLE", "inputParameters": given}
-        workflow = self.world.start([task], {})
-        return Held(self, workflow, take(real.conductor, task_type))
+        workflow = self.harness.start([task], {})
+        return HeldTask(self, workflow, take(real.conductor, task_type))
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTask:
     """A task in progress, with what its worker does step by step."""
 
-    branch: Branch
+    branch: TargetBranch
     workflow: WorkflowId
     polled: Polled
 
@@ -248,7 +253,7 @@ class Held:
 
     def publish(self, file: str = "held") -> CommitId:
         """A commit with the labels of this task, directly on the branch's head."""
-        site, real = self.branch.world.rig.site, self.branch.world.rig.real
+        site, real = self.branch.harness.worker_harness.site, self.branch.harness.worker_harness.real
         site.put(self.branch.name, f"data/{file}", b"held\n")
         created = int(real.call("GET", f"/workflow/{self.workflow}?includeTasks=false")["createTime"])
         marks = commit_labels.write(self.polled.attempt, ExecutionId(uuid.uuid4().hex[:24]), self.branch.base, created)
@@ -258,23 +263,23 @@ class Held:
         output: Json = {"result": result}
         if ref is not None:
             output["workspace"] = self.branch.workspace(ref)
-        self.branch.world.report(self.workflow, self.task_id, "COMPLETED", output)
+        self.branch.harness.report(self.workflow, self.task_id, "COMPLETED", output)
 
     def fail(self) -> None:
-        self.branch.world.report(self.workflow, self.task_id, "FAILED")
+        self.branch.harness.report(self.workflow, self.task_id, "FAILED")
 
     def terminate(self) -> None:
-        self.branch.world.rig.real.terminate(self.workflow)
+        self.branch.harness.worker_harness.real.terminate(self.workflow)
         self._until("CANCELED")
 
     def time_out(self) -> None:
         """Conductor looks at timeouts late unless it is asked to."""
-        self._until("TIMED_OUT", lambda: self.branch.world.rig.real.call("PUT", f"/workflow/decide/{self.workflow}"))
+        self._until("TIMED_OUT", lambda: self.branch.harness.worker_harness.real.call("PUT", f"/workflow/decide/{self.workflow}"))
 
     def _until(self, status: str, ask: Callable[[], object] = lambda: None) -> None:
         def there() -> bool:
             ask()
-            return self.branch.world.rig.real.call("GET", f"/tasks/{self.task_id}")["status"] == status
+            return self.branch.harness.worker_harness.real.call("GET", f"/tasks/{self.task_id}")["status"] == status
 
         eventually(there, what=f"status {status}")
 
@@ -324,22 +329,22 @@ def sub_workflow(name: str, steps: Sequence[Json], workspace: str = INPUT) -> Js
 
 
 @contextmanager
-def world(stack: Endpoints, folder: Path, **environ: str) -> Generator[World]:
+def open_harness(stack: Endpoints, folder: Path, **environ: str) -> Generator[PublicationHarness]:
     with ExitStack() as things:
-        rig = things.enter_context(rigs.rig(stack, folder))
-        rig.site.publish(rigs.MAIN, {"data/kept": b"from the start"})
+        worker_harness = things.enter_context(open_worker_harness(stack, folder))
+        worker_harness.site.publish(MAIN, {"data/kept": b"from the start"})
         conductor = things.enter_context(FaultProxy(stack.conductor_url))
         lakefs = things.enter_context(FaultProxy(stack.lakefs_url))
         addresses = {"CONDUCTOR_SERVER_URL": conductor.url, "LAKECTL_SERVER_ENDPOINT_URL": lakefs.url}
-        worker = rig.start(
+        worker = worker_harness.start(
             EDIT,
             VIEW,
-            rigs.PLAIN,
+            PLAIN,
             jobs=SLOTS,
             options=("--register", "--metrics-port", "0"),
             **{**addresses, "E2E_RETRIES": str(ATTEMPTS - 1), **environ},
         )
-        made = World(rig, conductor, lakefs, worker)
+        made = PublicationHarness(worker_harness, conductor, lakefs, worker)
         things.callback(made.close)
         yield made
-        eventually(lambda: not rig.left_workspaces(), what="the end of the workspaces")
+        eventually(lambda: not worker_harness.left_workspaces(), what="the end of the workspaces")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from tests.support.attempts import Bed
+from tests.support.attempts import AttemptScene
 
 from perago import SparkWorkspace, events
 from perago.conductor.port import Polled
@@ -17,10 +17,10 @@ Body = Callable[[SparkWorkspace], object]
 
 
 @dataclass
-class Desk:
+class SparkHarness:
     """One repository, one warm engine, and bodies that run on them as attempts."""
 
-    bed: Bed
+    scene: AttemptScene
     engine: session.Engine
     access: LakeAccess
     is_cancelled: Callable[[], bool] = lambda: False
@@ -28,25 +28,25 @@ class Desk:
 
     def run(self, body: Body, polled: Polled | None = None, *, read_only: bool = False, **checks: Any) -> Outcome:
         task = attempt_parts.DictTask(cast("Callable[[attempt_parts.Files], object]", body), read_only, **checks)
-        return self.bed.run(polled or self.bed.start(), task, workspaces=self.workspace)
+        return self.scene.run(polled or self.scene.start(), task, workspaces=self.workspace)
 
     def workspace(self, ref: WorkspaceRef) -> workspace.SparkBranch:
         around = workspace.Surroundings(self.engine, self.access, self.is_cancelled, self.heard.append)
-        return workspace.SparkBranch(self.bed.lake, ref, "/in", around)
+        return workspace.SparkBranch(self.scene.lake, ref, "/in", around)
 
     def head(self) -> Commit:
-        return self.bed.head()
+        return self.scene.head()
 
     def paths(self, ref: CommitId | None = None) -> list[str]:
-        return [info.path for info in self.bed.lake.objects(self.bed.repository, ref or self.head().id, "").objects]
+        return [info.path for info in self.scene.lake.objects(self.scene.repository, ref or self.head().id, "").objects]
 
     def csv(self, path: str, rows: int = 10) -> CommitId:
         """Rows `0,a` … as the input of the next attempt."""
         text = io.StringIO()
         for number in range(rows):
             text.write(f"{number},{'ab'[number % 2]}\n")
-        self.bed.a = self.bed.publish({f"in/{path}": text.getvalue().encode()}).id
-        return self.bed.a
+        self.scene.a = self.scene.publish({f"in/{path}": text.getvalue().encode()}).id
+        return self.scene.a
 
 
 def requires(fragment: str) -> Callable[[Listing], None]:

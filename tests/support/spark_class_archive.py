@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.lake_sites import RealSite
-from tests.support.worker import ROOT
+from tests.support.worker_harness import ROOT
 
 from perago.dev.stack import Endpoints
 from perago.model import LakeAccess

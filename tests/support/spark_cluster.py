@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pyspark
-from tests.support.worker import command, eventually
+from tests.support.worker_harness import command, eventually
 
 from perago.process.child_process import ChildProcess, Command
 from perago.spark.runtime import Runtime

@@ -54,7 +54,7 @@ def md5(data: bytes) -> str:
     return hashlib.md5(data).hexdigest()
 
 
-class Lab(Protocol):
+class LakeSetup(Protocol):
     """`calls` counts the requests that were sent, by verb."""
 
     lake: port.Lake
@@ -64,7 +64,7 @@ class Lab(Protocol):
     def commit(self, files: Files, branch: BranchName = MAIN) -> CommitId: ...
 
 
-class MemoryLab:
+class MemoryLakeSetup:
     def __init__(self) -> None:
         self.memory = MemoryLake()
         self.lake: port.Lake = self.memory
@@ -79,7 +79,7 @@ class MemoryLab:
         return self.memory.commit_branch(self.repository, branch, "made for a test", {}).id
 
 
-class ServerLab:
+class ServerLakeSetup:
     def __init__(self, endpoints: Endpoints, name: str) -> None:
         self.endpoints = endpoints
         self.calls: Counter[str] = Counter()
@@ -133,11 +133,11 @@ def attempt(task_id: str = "3f0c5b1e-task") -> Attempt:
     )
 
 
-class Bench:
-    """Attempts on one lab with one directory for scratch and cache."""
+class WorkspaceHarness:
+    """Attempts on one setup with one directory for scratch and cache."""
 
-    def __init__(self, lab: Lab, root: Path) -> None:
-        self.lab = lab
+    def __init__(self, setup: LakeSetup, root: Path) -> None:
+        self.setup = setup
         self.settings = options.Options(root=root)
         self.events: list[events.Event] = []
         self._executions = 0
@@ -146,11 +146,11 @@ class Bench:
         self, commit: CommitId, prefix: str = "/", *, settings: options.Options | None = None, lake: port.Lake | None = None
     ) -> local_workspace.LocalWorkspace:
         self._executions += 1
-        ref = WorkspaceRef(self.lab.repository, MAIN, commit)
+        ref = WorkspaceRef(self.setup.repository, MAIN, commit)
         execution = ExecutionId(f"exec{self._executions}")
         chosen = settings or self.settings
         return local_workspace.LocalWorkspace(
-            lake or self.lab.lake, ref, prefix, attempt(), execution, chosen, self.events.append
+            lake or self.setup.lake, ref, prefix, attempt(), execution, chosen, self.events.append
         )
 
     @contextmanager
@@ -169,20 +169,20 @@ class Bench:
         if workspace.changed().is_empty:
             return base
         branch = BranchName(f"staging-{self._executions}")
-        self.lab.lake.create_branch(self.lab.repository, branch, base)
+        self.setup.lake.create_branch(self.setup.repository, branch, base)
         try:
             workspace.fill(branch)
-            return self.lab.lake.commit_branch(self.lab.repository, branch, "staged", {}).id
+            return self.setup.lake.commit_branch(self.setup.repository, branch, "staged", {}).id
         except LakeConflict:
             return base
         finally:
-            self.lab.lake.delete_branch(self.lab.repository, branch)
+            self.setup.lake.delete_branch(self.setup.repository, branch)
 
     def objects(self, commit: CommitId, prefix: str = "") -> dict[str, ObjectInfo]:
         found: dict[str, ObjectInfo] = {}
         after: ObjectPath | None = None
         while True:
-            page = self.lab.lake.objects(self.lab.repository, commit, prefix, after)
+            page = self.setup.lake.objects(self.setup.repository, commit, prefix, after)
             found.update({info.path: info for info in page.objects})
             after = page.after
             if after is None:

@@ -8,38 +8,38 @@ from perago.dev.stack import Endpoints
 
 
 @pytest.fixture
-def server_lab(stack: Endpoints, fresh_name: Callable[[], str]) -> Generator[workspaces.ServerLab]:
-    lab = workspaces.ServerLab(stack, fresh_name())
-    yield lab
-    lab.close()
+def server_setup(stack: Endpoints, fresh_name: Callable[[], str]) -> Generator[workspaces.ServerLakeSetup]:
+    setup = workspaces.ServerLakeSetup(stack, fresh_name())
+    yield setup
+    setup.close()
 
 
 @pytest.fixture
-def memory_lab() -> workspaces.MemoryLab:
-    return workspaces.MemoryLab()
+def memory_setup() -> workspaces.MemoryLakeSetup:
+    return workspaces.MemoryLakeSetup()
 
 
 @pytest.fixture(params=["memory", pytest.param("lakefs", marks=pytest.mark.server)])
-def lab(request: pytest.FixtureRequest) -> workspaces.Lab:
+def setup(request: pytest.FixtureRequest) -> workspaces.LakeSetup:
     """The same test on the fake and on a real lakeFS."""
-    return request.getfixturevalue("memory_lab" if request.param == "memory" else "server_lab")
+    return request.getfixturevalue("memory_setup" if request.param == "memory" else "server_setup")
 
 
 @pytest.fixture
-def bench(lab: workspaces.Lab, tmp_path: Path) -> Generator[workspaces.Bench]:
-    yield workspaces.Bench(lab, tmp_path / "scratch")
+def harness(setup: workspaces.LakeSetup, tmp_path: Path) -> Generator[workspaces.WorkspaceHarness]:
+    yield workspaces.WorkspaceHarness(setup, tmp_path / "scratch")
     assert_nothing_left(tmp_path / "scratch")
 
 
 @pytest.fixture
-def memory_bench(memory_lab: workspaces.MemoryLab, tmp_path: Path) -> Generator[workspaces.Bench]:
-    yield workspaces.Bench(memory_lab, tmp_path / "scratch")
+def memory_harness(memory_setup: workspaces.MemoryLakeSetup, tmp_path: Path) -> Generator[workspaces.WorkspaceHarness]:
+    yield workspaces.WorkspaceHarness(memory_setup, tmp_path / "scratch")
     assert_nothing_left(tmp_path / "scratch")
 
 
 @pytest.fixture
-def server_bench(server_lab: workspaces.ServerLab, tmp_path: Path) -> Generator[workspaces.Bench]:
-    yield workspaces.Bench(server_lab, tmp_path / "scratch")
+def server_harness(server_setup: workspaces.ServerLakeSetup, tmp_path: Path) -> Generator[workspaces.WorkspaceHarness]:
+    yield workspaces.WorkspaceHarness(server_setup, tmp_path / "scratch")
     assert_nothing_left(tmp_path / "scratch")
 
 

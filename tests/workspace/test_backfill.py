@@ -40,15 +40,17 @@ def replace(file: Path) -> None:
     file.write_bytes(LARGE)
 
 
-def test_a_second_attempt_reads_nothing_of_a_large_file_that_the_first_one_left_as_it_was(bench: workspaces.Bench) -> None:
-    commit = bench.lab.commit({"p/large": LARGE, "p/small": b"1"})
-    first = bench.workspace(commit, "p")
+def test_a_second_attempt_reads_nothing_of_a_large_file_that_the_first_one_left_as_it_was(
+    harness: workspaces.WorkspaceHarness,
+) -> None:
+    commit = harness.setup.commit({"p/large": LARGE, "p/small": b"1"})
+    first = harness.workspace(commit, "p")
     first.open()
     first.until_cached()
-    before = dict(bench.lab.calls)
-    second = bench.workspace(commit, "p")
+    before = dict(harness.setup.calls)
+    second = harness.workspace(commit, "p")
     second.open()
-    assert dict(bench.lab.calls) == before
+    assert dict(harness.setup.calls) == before
     assert (second.argument() / PATH).read_bytes() == LARGE
     first.close()
     second.close()

@@ -18,23 +18,23 @@ WRITE = "POST .*/objects[?]path="
 
 
 class Line:
-    """A lab behind a proxy."""
+    """A setup behind a proxy."""
 
-    def __init__(self, bench: workspaces.Bench, lab: workspaces.ServerLab, proxy: faults.FaultProxy) -> None:
-        self.bench = bench
-        self.lab = lab
+    def __init__(self, harness: workspaces.WorkspaceHarness, setup: workspaces.ServerLakeSetup, proxy: faults.FaultProxy) -> None:
+        self.harness = harness
+        self.setup = setup
         self.proxy = proxy
-        self.client = lab.client(proxy.url)
-        self.base = lab.commit(FILES)
+        self.client = setup.client(proxy.url)
+        self.base = setup.commit(FILES)
 
     def workspace(self) -> local_workspace.LocalWorkspace:
-        return self.bench.workspace(self.base, "p", lake=self.client)
+        return self.harness.workspace(self.base, "p", lake=self.client)
 
 
 @pytest.fixture
-def line(server_bench: workspaces.Bench, server_lab: workspaces.ServerLab) -> Generator[Line]:
-    with faults.FaultProxy(server_lab.endpoints.lakefs_url) as proxy:
-        made = Line(server_bench, server_lab, proxy)
+def line(server_harness: workspaces.WorkspaceHarness, server_setup: workspaces.ServerLakeSetup) -> Generator[Line]:
+    with faults.FaultProxy(server_setup.endpoints.lakefs_url) as proxy:
+        made = Line(server_harness, server_setup, proxy)
         yield made
         made.client.close()
 
@@ -78,7 +78,7 @@ def test_a_lasting_fault_on_the_way_down_is_one_error_and_leaves_no_wrong_byte(l
     for path, data in workspaces.read(workspace._directory.work).items():
         assert FILES[f"p/{path}"] == data
     workspace.close()
-    whole = line.bench.workspace(line.base, "p")
+    whole = line.harness.workspace(line.base, "p")
     whole.open()
     assert {f"p/{path}": data for path, data in workspaces.read(whole.argument()).items()} == FILES
     whole.close()
@@ -108,11 +108,11 @@ def test_one_fault_on_the_way_up_is_overcome_on_the_private_branch(line: Line, f
     (workspace.argument() / "5").unlink()
     line.proxy.on(WRITE, fault)
     line.proxy.on("POST .*/objects/delete", fault)
-    made = line.bench.publish(workspace, line.base)
+    made = line.harness.publish(workspace, line.base)
     workspace.close()
     expected = {**FILES, "p/3": b"edited", "p/new": b"new"}
     del expected["p/5"]
-    assert {path: info.checksum for path, info in line.bench.objects(made, "p/").items()} == {
+    assert {path: info.checksum for path, info in line.harness.objects(made, "p/").items()} == {
         path: workspaces.md5(data) for path, data in expected.items()
     }
 
@@ -123,12 +123,12 @@ def test_a_lasting_fault_on_the_way_up_ends_the_stage_before_any_commit(line: Li
     workspace.open()
     workspaces.write(workspace.argument(), {"3": b"edited", "new": b"new"})
     assert len(workspace.changed().uploads) == 2
-    line.lab.lake.create_branch(line.lab.repository, STAGING, line.base)
+    line.setup.lake.create_branch(line.setup.repository, STAGING, line.base)
     line.proxy.on(WRITE, fault, times=100)
     with pytest.raises((LakeUnavailable, LakeUnknown)):
         workspace.fill(STAGING)
     workspace.close()
-    assert line.lab.lake.head(line.lab.repository, STAGING).id == line.base
+    assert line.setup.lake.head(line.setup.repository, STAGING).id == line.base
 
 
 def test_a_wrong_checksum_from_the_server_is_never_accepted(line: Line) -> None:
@@ -136,7 +136,7 @@ def test_a_wrong_checksum_from_the_server_is_never_accepted(line: Line) -> None:
     workspace.open()
     workspaces.write(workspace.argument(), {"3": b"edited"})
     assert not workspace.changed().is_empty
-    line.lab.lake.create_branch(line.lab.repository, STAGING, line.base)
+    line.setup.lake.create_branch(line.setup.repository, STAGING, line.base)
     line.proxy.on(
         WRITE, faults.rewrite(lambda reply: reply.raw.replace(workspaces.md5(b"edited").encode(), b"0" * 32)), times=100
     )
@@ -145,32 +145,34 @@ def test_a_wrong_checksum_from_the_server_is_never_accepted(line: Line) -> None:
     workspace.close()
 
 
-def test_what_lakefs_refuses_is_not_tried_again(memory_bench: workspaces.Bench, memory_lab: workspaces.MemoryLab) -> None:
-    commit = memory_lab.commit(FILES)
-    with memory_bench.opened(commit, "p") as workspace:
+def test_what_lakefs_refuses_is_not_tried_again(
+    memory_harness: workspaces.WorkspaceHarness, memory_setup: workspaces.MemoryLakeSetup
+) -> None:
+    commit = memory_setup.commit(FILES)
+    with memory_harness.opened(commit, "p") as workspace:
         workspaces.write(workspace.argument(), {"3": b"edited"})
         assert not workspace.changed().is_empty
-        memory_lab.lake.create_branch(memory_lab.repository, STAGING, commit)
+        memory_setup.lake.create_branch(memory_setup.repository, STAGING, commit)
 
         def refuse(verb: str, step: Step) -> None:
             if verb == "write" and step is Step.BEFORE:
                 raise LakeConflict("no")
 
-        memory_lab.memory.gate = refuse
+        memory_setup.memory.gate = refuse
         with pytest.raises(LakeConflict):
             workspace.fill(STAGING)
-        assert memory_lab.calls["write"] == 1
+        assert memory_setup.calls["write"] == 1
 
 
 def test_a_disk_that_refuses_is_an_error_that_names_the_file(
-    memory_bench: workspaces.Bench, monkeypatch: pytest.MonkeyPatch
+    memory_harness: workspaces.WorkspaceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = memory_bench.lab.commit({"p/d/x": b"1"})
+    commit = memory_harness.setup.commit({"p/d/x": b"1"})
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    workspace = memory_bench.workspace(commit, "p")
+    workspace = memory_harness.workspace(commit, "p")
     monkeypatch.setattr("perago.workspace.transfer.download.os.mkdir", full)
     with pytest.raises(WorkspaceError, match="No space left on device"):
         workspace.open()
@@ -179,13 +181,13 @@ def test_a_disk_that_refuses_is_an_error_that_names_the_file(
 
 
 def test_housekeeping_that_fails_is_an_event_and_no_error(
-    memory_bench: workspaces.Bench, monkeypatch: pytest.MonkeyPatch
+    memory_harness: workspaces.WorkspaceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace = memory_bench.workspace(memory_bench.lab.commit({"p/x": b"1"}), "p")
+    workspace = memory_harness.workspace(memory_harness.setup.commit({"p/x": b"1"}), "p")
     workspace.open()
     monkeypatch.setattr("perago.workspace.rmtree.empty_directory", lambda *_, **__: "x: Operation not permitted")
     workspace.close()
-    assert "failed to clean local workspace: x: Operation not permitted" in repr(memory_bench.events[-1])
+    assert "failed to clean local workspace: x: Operation not permitted" in repr(memory_harness.events[-1])
     monkeypatch.undo()
-    memory_bench.workspace(CommitId("any")).close()
-    assert len(attempt_directory.sweep(memory_bench.settings.root)) == 1
+    memory_harness.workspace(CommitId("any")).close()
+    assert len(attempt_directory.sweep(memory_harness.settings.root)) == 1

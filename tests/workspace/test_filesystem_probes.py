@@ -22,9 +22,9 @@ def test_settling_gives_up_on_a_clock_that_stands(tmp_path: Path, monkeypatch: p
 
 
 def test_files_as_young_as_a_standing_clock_are_compared_by_content(
-    memory_bench: workspaces.Bench, monkeypatch: pytest.MonkeyPatch
+    memory_harness: workspaces.WorkspaceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = memory_bench.lab.commit({"p/a": b"one", "p/b": b"two"})
+    commit = memory_harness.setup.commit({"p/a": b"one", "p/b": b"two"})
     monkeypatch.setattr(filesystem_probes, "settle", lambda *_: 0)
     hashed: list[FilePath] = []
     real = scan.digest
@@ -34,7 +34,7 @@ def test_files_as_young_as_a_standing_clock_are_compared_by_content(
         return real(root, path, expected)
 
     monkeypatch.setattr(scan, "digest", digest)
-    with memory_bench.opened(commit, "p") as workspace:
+    with memory_harness.opened(commit, "p") as workspace:
         workspace.argument()
         assert workspace.changed().is_empty
     assert sorted(hashed) == ["a", "b"]

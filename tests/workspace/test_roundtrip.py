@@ -57,10 +57,10 @@ def is_storable(files: dict[str, bytes]) -> bool:
     return not any("\ufffd" in path or any("\ud800" <= character <= "\udfff" for character in path) for path in files)
 
 
-def round_trip(bench: workspaces.Bench, first: dict[str, bytes], second: dict[str, bytes], prefix: str) -> None:
-    commit = bench.lab.commit({f"{prefix}/seed": b"seed", f"{prefix}2/beside": b"beside"})
+def round_trip(harness: workspaces.WorkspaceHarness, first: dict[str, bytes], second: dict[str, bytes], prefix: str) -> None:
+    commit = harness.setup.commit({f"{prefix}/seed": b"seed", f"{prefix}2/beside": b"beside"})
     for files in (first, second):
-        with bench.opened(commit, prefix) as workspace:
+        with harness.opened(commit, prefix) as workspace:
             root = workspace.argument()
             for path in workspaces.read(root):
                 (root / path).unlink()
@@ -70,15 +70,15 @@ def round_trip(bench: workspaces.Bench, first: dict[str, bytes], second: dict[st
             if not is_storable(files):
                 refused(workspace.changed)
                 continue
-            commit = bench.publish(workspace, commit)
-        assert {path: info.checksum for path, info in bench.objects(commit, prefix + "/").items()} == {
+            commit = harness.publish(workspace, commit)
+        assert {path: info.checksum for path, info in harness.objects(commit, prefix + "/").items()} == {
             f"{prefix}/{path}": workspaces.md5(data) for path, data in files.items()
         }
-        for chosen in (bench.settings, options.Options(bench.settings.root, cache_bytes=0)):
-            with bench.opened(commit, prefix, settings=chosen) as workspace:
+        for chosen in (harness.settings, options.Options(harness.settings.root, cache_bytes=0)):
+            with harness.opened(commit, prefix, settings=chosen) as workspace:
                 assert workspaces.read(workspace.argument()) == files
                 assert workspace.changed().is_empty
-    assert f"{prefix}2/beside" in bench.objects(commit)
+    assert f"{prefix}2/beside" in harness.objects(commit)
 
 
 def refused(action: Callable[[], object]) -> None:
@@ -94,7 +94,7 @@ def refused(action: Callable[[], object]) -> None:
 @given(first=TREES, second=TREES)
 def test_trees_round_trip_through_the_fake(first: dict[str, bytes], second: dict[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        round_trip(workspaces.Bench(workspaces.MemoryLab(), Path(scratch)), first, second, "p")
+        round_trip(workspaces.WorkspaceHarness(workspaces.MemoryLakeSetup(), Path(scratch)), first, second, "p")
 
 
 _COUNT = itertools.count()
@@ -103,17 +103,17 @@ _COUNT = itertools.count()
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(first=TREES, second=TREES)
 def test_trees_round_trip_through_lakefs(
-    server_lab: workspaces.ServerLab, first: dict[str, bytes], second: dict[str, bytes]
+    server_setup: workspaces.ServerLakeSetup, first: dict[str, bytes], second: dict[str, bytes]
 ) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        round_trip(workspaces.Bench(server_lab, Path(scratch)), first, second, f"example-{next(_COUNT)}")
+        round_trip(workspaces.WorkspaceHarness(server_setup, Path(scratch)), first, second, f"example-{next(_COUNT)}")
 
 
 def test_a_hundred_thousand_files_are_scanned_and_compared(tmp_path: Path) -> None:
-    lab = workspaces.MemoryLab()
-    bench = workspaces.Bench(lab, tmp_path)
-    base = lab.commit({"p/seed": b"1"})
-    with bench.opened(base, "p", settings=options.Options(tmp_path, cache_bytes=0)) as workspace:
+    setup = workspaces.MemoryLakeSetup()
+    harness = workspaces.WorkspaceHarness(setup, tmp_path)
+    base = setup.commit({"p/seed": b"1"})
+    with harness.opened(base, "p", settings=options.Options(tmp_path, cache_bytes=0)) as workspace:
         root = workspace.argument()
         for shard in range(100):
             (root / str(shard)).mkdir()

@@ -1,4 +1,4 @@
-"""Real workers on real servers: started as a person starts them, watched from outside, and cleaned up after."""
+"""RealConductorSite workers on real servers: started as a person starts them, watched from outside, and cleaned up after."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.support.conductor_sites import Real
+from tests.support.conductor_sites import RealConductorSite
 from tests.support.lake_sites import RealSite
 
 from perago.dev.stack import Endpoints
@@ -47,7 +47,7 @@ class Worker:
 
     process: "subprocess.Popen[bytes]"
     output: Path
-    rig: "Rig"
+    harness: "WorkerHarness"
     seen: set[int] = field(default_factory=set[int])
 
     @property
@@ -104,12 +104,12 @@ class Worker:
 
 
 @dataclass
-class Rig:
+class WorkerHarness:
     """One test's world: task types of its own, a repository of its own, directories of its own."""
 
     stack: Endpoints
     folder: Path
-    real: Real
+    real: RealConductorSite
     prefix: str = field(default_factory=lambda: f"e2e_{uuid.uuid4().hex[:10]}")
     workers: list[Worker] = field(default_factory=list[Worker])
     site_made: RealSite | None = None
@@ -277,8 +277,8 @@ class Gate:
 
 
 @contextmanager
-def rig(stack: Endpoints, folder: Path) -> Generator[Rig]:
-    made = Rig(stack, folder, Real(stack.conductor_url))
+def open_harness(stack: Endpoints, folder: Path) -> Generator[WorkerHarness]:
+    made = WorkerHarness(stack, folder, RealConductorSite(stack.conductor_url))
     try:
         yield made
     finally:
