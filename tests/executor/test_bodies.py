@@ -19,7 +19,7 @@ def test_what_a_body_prints_is_in_the_log_with_its_attempt(harness: WorkerHarnes
     assert printed["a line on stderr"]["stream"] == "stderr"
     assert printed[r"bytes \xff straight to the descriptor"]["task_id"] == task["taskId"]
     assert printed["a line on stdout ü"]["workflow_id"] == workflow
-    (file,) = (harness.logs / PLAIN).glob("worker_id=testsworkertasksplain0001/*.jsonl")
+    (file,) = (harness.logs / PLAIN).glob("worker_id=testssupporttasksplain0001/*.jsonl")
     assert "a line on stderr" in file.read_text()
 
 

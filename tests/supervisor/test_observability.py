@@ -32,7 +32,7 @@ def test_one_summary_line_per_attempt(harness: WorkerHarness) -> None:
     assert {"download", "body", "fence", "stage", "publish", "verify"} <= set(line["phases"])
     assert 0 < sum(line["phases"].values()) <= line["seconds"]
     assert line["bytes"] > 0
-    files = list((harness.logs / GROW).glob("worker_id=testsworkertasksgrow0000/*.jsonl"))
+    files = list((harness.logs / GROW).glob("worker_id=testssupporttasksgrow0000/*.jsonl"))
     assert [json.loads(text) for text in files[0].read_text().splitlines() if '"attempt"' in text][-1] == line
 
 
@@ -92,7 +92,7 @@ def test_status_shows_slots_attempts_and_recent_outcomes(harness: WorkerHarness)
 
     (state,) = eventually(shown)
     assert state["pid"] == worker.pid
-    assert [slot["name"] for slot in state["slots"]] == ["testssupporttasksplain0001", "testsworkertasksplain0002"]
+    assert [slot["name"] for slot in state["slots"]] == ["testssupporttasksplain0001", "testssupporttasksplain0002"]
     (attempt,) = [slot["attempt"] for slot in state["slots"] if "attempt" in slot]
     assert (attempt["task_id"], attempt["phase"]) == (task_id, "body")
     assert [one["status"] for one in state["recent"]] == ["COMPLETED"]
