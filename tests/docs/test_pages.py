@@ -183,7 +183,7 @@ def test_phases_are_all_there_in_their_order() -> None:
 
 
 def test_deliveries_are_all_there() -> None:
-    shown = {row[0].strip("`") for row in rows("statuses.md", "What became of the report")}
+    shown = {row[0].strip("`") for row in rows("statuses.md", "Outcome of the report")}
     kinds: tuple[Any, ...] = reporting.Delivery.__args__
     assert shown == {metrics.delivery_word(object.__new__(kind)) for kind in kinds}
 
@@ -192,7 +192,7 @@ def test_log_fields_are_those_of_the_program() -> None:
     of_attempt = [row[0].strip("`") for row in rows("logs.md", "Every line of an attempt")]
     attempt: Any = type("Attempt", (), dict.fromkeys(("task_type", "workflow_id", "task_id", "retry_count"), ""))
     assert of_attempt == list(logs.of_attempt(attempt, attempt))
-    summary = {row[0].strip("`") for row in rows("logs.md", "The line that sums up an attempt")}
+    summary = {row[0].strip("`") for row in rows("logs.md", "The summary line of an attempt")}
     assert summary == {"slot", "status", "delivery", "delivery_reason", "reason", *attempt_stats.Tally(0.0).summary(0.0)}
 
 
