@@ -280,7 +280,7 @@ def test_the_manual_builds_without_a_warning(tmp_path: Path) -> None:
     assert "PG-360" in (tmp_path / "site" / "searchindex.js").read_text().upper()
 
 
-@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
 def test_links_of_pages_outside_the_manual_lead_somewhere(name: str) -> None:
     for link in manual.links(manual.ROOT / name):
         if not link.startswith(("http://", "https://", "#")):
