@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from perago.errors import ProvisionError
+from perago.process.backoff import Backoff
 from perago.process.stop_request import StopRequest
 from perago.provision import install_step, maven, python_packages
 from perago.provision.cache import Cache
@@ -78,7 +79,8 @@ def news() -> list[Progress]:
 
 @pytest.fixture
 def cache(tmp_path: Path, news: list[Progress], registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Generator[Cache]:
-    monkeypatch.setattr(install_step, "_PAUSES", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(install_step, "_TRIES", 4)
+    monkeypatch.setattr(install_step, "_BACKOFF", Backoff(0.01, 0.04))
     monkeypatch.setenv("PERAGO_MAVEN_REPOSITORY", registry.url)
     stop_request = StopRequest()
     yield Cache(tmp_path / "cache", stop_request, news.append)

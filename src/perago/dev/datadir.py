@@ -1,6 +1,5 @@
 """The directory that holds both servers' state: one stack at a time, temporary unless a person names one."""
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from perago.dev import credentials
 from perago.dev.credentials import Credentials
 from perago.errors import DevStackError
 from perago.process.child_process import Command
+from perago.process.lock_file import LockFile
 from perago.provision.cache import told_plainly
 
 _LOCK = "lock"
@@ -22,7 +22,7 @@ class DataDir:
     """Locked for as long as this process, or a server that it started, lives."""
 
     path: Path
-    lock: int
+    lock: LockFile
     temporary: bool
     credentials: Credentials
 
@@ -32,15 +32,15 @@ class DataDir:
         directory.mkdir(exist_ok=True)
         log = self.path / f"{name}.log"
         if not self.temporary:
-            return Command((), directory, log, lock_fd=self.lock)
+            return Command((), directory, log, lock_fd=self.lock.descriptor)
         kept = self.path.with_name(f"{self.path.name}-{name}.log")
-        return Command((), directory, log, lock_fd=self.lock, remove=self.path, keep_log=kept)
+        return Command((), directory, log, lock_fd=self.lock.descriptor, remove=self.path, keep_log=kept)
 
     def close(self) -> None:
         """Lets go of it; a temporary one disappears."""
         if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self.lock)
+        self.lock.close()
 
 
 def acquire(wanted: Path | None) -> DataDir:
@@ -65,7 +65,7 @@ def _acquire(path: Path, *, temporary: bool) -> DataDir:
     try:
         return DataDir(path, lock, temporary, credentials.load_or_make(path / "credentials.json"))
     except BaseException:
-        os.close(lock)
+        lock.close()
         raise
 
 
@@ -78,16 +78,13 @@ def _check_space(path: Path) -> None:
         )
 
 
-def _take(path: Path) -> int:
-    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+def _take(path: Path) -> LockFile:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = LockFile(path / _LOCK)
     except BlockingIOError as error:
-        owner = os.pread(lock, 20, 0).decode(errors="replace") or "unknown"
-        os.close(lock)
+        owner = (path / _LOCK).read_text(errors="replace") or "unknown"
         raise DevStackError(
             f"the data directory {path} is in use by another perago dev (process {owner}); stop it or name another"
         ) from error
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    lock.write(str(os.getpid()).encode())
     return lock

@@ -1,1 +1,1 @@
-"""Child processes that never outlive their owner, and how processes stop."""
+"""Child processes that never outlive their owner, stop requests, lock files, waits and backoff."""

@@ -7,8 +7,6 @@ logs/<name>.log     what the build said
 """
 
 import errno
-import fcntl
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Generator
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from perago import settings
 from perago.errors import ProvisionError
+from perago.process.lock_file import LockFile
 from perago.process.stop_request import StopRequest
 from perago.provision import manifest
 from perago.provision.progress import Progress, Report
@@ -102,18 +101,17 @@ class Cache:
     @contextmanager
     def _lock(self, recipe: Recipe) -> Generator[None]:
         path = self._make(self.root / "locks") / recipe.name
-        descriptor = self._open_lock(path)
-        try:
-            while not _try_lock(descriptor):
-                self.report(Progress(recipe.title, "another process is at it, waiting"))
-                self.stop_request.wait([], _LOCK_POLL)
+        while (lock := self._try_lock(path)) is None:
+            self.report(Progress(recipe.title, "another process is at it, waiting"))
+            self.stop_request.wait([], _LOCK_POLL)
+        with lock:
             yield
-        finally:
-            os.close(descriptor)
 
-    def _open_lock(self, path: Path) -> int:
+    def _try_lock(self, path: Path) -> LockFile | None:
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            return LockFile(path, mode=0o644)
+        except BlockingIOError:
+            return None
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -131,14 +129,6 @@ class Cache:
             f"cannot write to the cache directory {self.root} ({error.strerror}); "
             "make it writable or set PERAGO_CACHE_DIR to a directory that is"
         )
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def no_space(path: Path) -> ProvisionError:

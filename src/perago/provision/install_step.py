@@ -7,10 +7,12 @@ from pathlib import Path
 
 from perago.errors import ProvisionError
 from perago.process import child_process
+from perago.process.backoff import Backoff
 from perago.provision.cache import Cache, no_space
 from perago.provision.progress import Progress
 
-_PAUSES = (2.0, 5.0, 10.0, 20.0, 40.0)
+_TRIES = 6
+_BACKOFF = Backoff(2.5, 40.0)
 _HICCUP = re.compile(
     r"(?<![\w.])(429|502|503|504)(?![\w.])|too many requests|connection (reset|refused|aborted)|broke off|broken pipe"
     r"|checksum mismatch|timed? ?out|unexpected eof|incomplete ?read"
@@ -35,7 +37,7 @@ class Step:
 
 def perform(cache: Cache, step: Step) -> None:
     """Runs the step to its end; again after a pause when the log shows that a registry stumbled."""
-    for pause in (*_PAUSES, None):
+    for failures in range(1, _TRIES + 1):
         seen = step.log.stat().st_size if step.log.exists() else 0
         code = child_process.run(
             child_process.Command(step.line, step.cwd, step.log, env=step.env, grace=2.0),
@@ -46,8 +48,9 @@ def perform(cache: Cache, step: Step) -> None:
             cache.report(Progress(step.title, finished=True))
             return
         said = child_process.tail(step.log, max(0, step.log.stat().st_size - seen))
-        if pause is None or not hiccup(said):
+        if failures == _TRIES or not hiccup(said):
             raise _failure(step, code, said)
+        pause = _BACKOFF.pause(failures)
         cache.report(Progress(step.title, f"the registry stumbled, trying again in {pause:.0f} s", notice=True))
         cache.stop_request.wait([], pause)
 
