@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from perago.lake import client, http
+from perago.http.request import HttpTimeouts
+from perago.lake import client
 from perago.model import (
     Attempt,
     BranchName,
@@ -34,7 +35,7 @@ Answer = dict[str, Any]
 
 class Engine:
     def __init__(self, setup: Command) -> None:
-        self._lake = client.LakeFS(setup["url"], setup["key"], setup["secret"], timeouts=http.Timeouts(connect=10, request=120))
+        self._lake = client.LakeFS(setup["url"], setup["key"], setup["secret"], timeouts=HttpTimeouts(connect=10, request=120))
         self._repository = Repository(setup["repository"])
         self._root = Path(setup["root"])
         self._made = 0

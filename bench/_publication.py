@@ -12,10 +12,10 @@ from typing import Any
 
 from perago.conductor.port import Polled
 from perago.errors import LakeError, TaskStatus
+from perago.http.request import RequestRecord
 from perago.in_memory.attempt_parts import upload
 from perago.in_memory.scenario import MAIN, Scene, ref_of, writes
 from perago.lake.client import LakeFS
-from perago.lake.http import RequestRecord
 from perago.model import Attempt, BranchName, CommitId, Repository, TaskId, TaskType, WorkerId, WorkflowId
 from perago.operate import protection
 from perago.protocol import commit_labels, staging_names

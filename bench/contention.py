@@ -37,9 +37,9 @@ from bench._rounds import Pauses, Round, Rules, Scenario, Step
 from tests.support.conductor_sites import RealConductorSite
 
 from perago.dev.stack import Endpoints, Stack
+from perago.http.request import HttpTimeouts
 from perago.in_memory.attempt_parts import upload
 from perago.lake.client import LakeFS
-from perago.lake.http import Timeouts
 from perago.model import CommitId, Repository, TaskType
 
 ROUNDS, QUICK_ROUNDS = 200, 10
@@ -178,7 +178,7 @@ class Arena:
 def arena(endpoints: Endpoints, seed: int) -> Generator[Arena]:
     with ExitStack() as things:
         keys = (endpoints.access_key_id, endpoints.secret_access_key)
-        timeouts = Timeouts(connect=10, request=60)
+        timeouts = HttpTimeouts(connect=10, request=60)
         lake = things.enter_context(closing(LakeFS(endpoints.lakefs_url, *keys, timeouts=timeouts)))
         real = things.enter_context(closing(RealConductorSite(endpoints.conductor_url)))
         store, name = _lakefs.Store(endpoints), f"bench-contention-{secrets.token_hex(4)}"

@@ -31,10 +31,10 @@ from _publication import Target
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
+from perago.http.request import HttpTimeouts, RequestRecord
 from perago.in_memory.attempt_parts import DictTask
 from perago.in_memory.scenario import Scene, Tap, ref_of, writes
 from perago.lake.client import LakeFS
-from perago.lake.http import RequestRecord, Timeouts
 from perago.lake.port import BranchHead, Lake
 from perago.model import CommitId, Repository
 
@@ -228,7 +228,7 @@ class Bench:
         store = _lakefs.Store(self.endpoints)
         keys = (self.endpoints.access_key_id, self.endpoints.secret_access_key)
         self.made = [Repository(f"bench-fence-{secrets.token_hex(4)}") for _ in range(7)]
-        timeouts = Timeouts(connect=10, request=60)
+        timeouts = HttpTimeouts(connect=10, request=60)
         with ExitStack() as things:
             for name in self.made:
                 store.create_repository(name)

@@ -24,9 +24,9 @@ import _lakefs
 
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
+from perago.http.request import HttpTimeouts
 from perago.in_memory import attempt_parts, scenario
 from perago.lake.client import LakeFS
-from perago.lake.http import Timeouts
 from perago.model import BranchName, LakeAccess, Repository, WorkspaceRef
 from perago.provision.progress import quiet
 from perago.spark import engine, options, s3a, workspace
@@ -60,7 +60,10 @@ class Bench:
 
     def __init__(self, endpoints: Endpoints, spark: Engine, root: Path) -> None:
         self.lake = LakeFS(
-            endpoints.lakefs_url, endpoints.access_key_id, endpoints.secret_access_key, timeouts=Timeouts(connect=10, request=300)
+            endpoints.lakefs_url,
+            endpoints.access_key_id,
+            endpoints.secret_access_key,
+            timeouts=HttpTimeouts(connect=10, request=300),
         )
         self.access = LakeAccess(endpoints.s3_url, endpoints.access_key_id, endpoints.secret_access_key)
         self.store = _lakefs.Store(endpoints)

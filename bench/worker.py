@@ -27,8 +27,8 @@ from typing import Any
 import urllib3
 
 from perago.dev.stack import Endpoints, Stack
+from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
-from perago.lake.http import Timeouts
 from perago.model import BranchName, Repository
 
 HERE = Path(__file__).parent
@@ -226,7 +226,7 @@ def race(server: Server, stack: Endpoints, folder: Path, slots: int, size: Size)
 def transaction(server: Server, stack: Endpoints, peer: Peer, count: int) -> dict[str, float]:
     """What a workspace with one changed file adds to a task."""
     repository = Repository(f"bench-{uuid.uuid4().hex[:10]}")
-    lake = LakeFS(stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=Timeouts(10, 60))
+    lake = LakeFS(stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=HttpTimeouts(10, 60))
     pool = urllib3.PoolManager(headers=urllib3.make_headers(basic_auth=f"{stack.access_key_id}:{stack.secret_access_key}"))
     body = json.dumps({"name": repository, "storage_namespace": f"local://{repository}"})
     api = f"{stack.lakefs_url}/api/v1/repositories"

@@ -14,8 +14,9 @@ from tests.support.fault_proxy import Exchange, FaultProxy
 from perago.attempt import transaction
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
+from perago.http.request import HttpTimeouts
 from perago.in_memory.scenario import ref_of, writes
-from perago.lake import client, http
+from perago.lake import client
 from perago.model import Outcome
 from perago.protocol.budget import DEFAULT
 
@@ -52,7 +53,7 @@ NOT_APPLIED = {
 def network(stack: Endpoints) -> Generator[tuple[FaultProxy, client.LakeFS]]:
     with FaultProxy(stack.lakefs_url) as proxy:
         keys = (stack.access_key_id, stack.secret_access_key)
-        with contextlib.closing(client.LakeFS(proxy.url, *keys, timeouts=http.Timeouts(connect=5, request=30))) as lake:
+        with contextlib.closing(client.LakeFS(proxy.url, *keys, timeouts=HttpTimeouts(connect=5, request=30))) as lake:
             yield proxy, lake
 
 

@@ -11,13 +11,14 @@ from tests.support.lake_sites import MAIN, RealSite, client, file, stage
 
 from perago.dev.stack import Endpoints
 from perago.errors import LakeConflict, LakeCorrupt, LakeError, LakeRejected, LakeUnavailable, LakeUnknown
+from perago.http.client import READ_TRIES
+from perago.http.request import HttpTimeouts, RequestRecord
 from perago.lake.client import LakeFS
-from perago.lake.http import TRIES, RequestRecord, Timeouts
 from perago.lake.port import SmallFile
 from perago.model import BranchName, CommitId, ObjectPath
 
 DATA = bytes(range(256)) * 2000
-HASTY = Timeouts(connect=5, request=1, slowest=1_000_000)
+HASTY = HttpTimeouts(connect=5, request=1, slowest=1_000_000)
 
 READ_FAULTS = {
     "cut": faults.cut(),
@@ -100,7 +101,7 @@ def test_a_read_that_always_fails_is_given_up_and_leaves_no_file(broken: Broken,
     broken.proxy.on("GET ", READ_FAULTS[fault], times=100)
     with pytest.raises(LakeUnavailable, match=rf"^read 'a' of {broken.repository}@{broken.base}: "):
         READS["read"](broken.lake, broken, tmp_path)
-    assert len(broken.proxy.seen) == TRIES
+    assert len(broken.proxy.seen) == READ_TRIES
     assert list(tmp_path.iterdir()) == []
 
 
@@ -233,7 +234,7 @@ def test_a_read_that_hangs_ends_in_bounded_time(broken: Broken, tmp_path: Path, 
 def test_a_transfer_without_progress_is_given_up_long_before_its_deadline(
     stack: Endpoints, broken: Broken, tmp_path: Path
 ) -> None:
-    with client(stack, broken.proxy.url, timeouts=Timeouts(connect=5, request=0.5, slowest=1)) as patient:
+    with client(stack, broken.proxy.url, timeouts=HttpTimeouts(connect=5, request=0.5, slowest=1)) as patient:
         broken.proxy.on("(GET|POST) ", faults.silence(), times=9)
         with pytest.raises(LakeUnavailable, match="timed out"):
             READS["read"](patient, broken, tmp_path)

@@ -16,17 +16,17 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.lake_sites import file
 
 from perago.errors import LakeForbidden, LakeNotFound, LakeUnavailable, LakeUnknown, RuntimeConfigError, WorkspaceError
-from perago.http import http1
+from perago.http import connection
+from perago.http.request import HttpTimeouts
 from perago.lake import client as lake_client
 from perago.lake import presigned
 from perago.lake.client import LakeFS
-from perago.lake.http import Timeouts
 from perago.lake.port import Capabilities
 from perago.model import BranchName, CommitId, ObjectInfo, ObjectPath, Repository
 
 REPOSITORY = Repository("repository")
 COMMIT = CommitId("c" * 64)
-HASTY = Timeouts(connect=5, request=5)
+HASTY = HttpTimeouts(connect=5, request=5)
 CONFIG = {"storage_config": {"pre_sign_support": True, "pre_sign_multipart_upload": True}}
 DATA = b"0123456789" * 30_000
 INFO = ObjectInfo(ObjectPath("a"), len(DATA), hashlib.md5(DATA).hexdigest())
@@ -79,7 +79,7 @@ def test_a_reply_is_read_whole_through_a_buffer_that_it_does_not_fit(
     lake_at: At, server: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    monkeypatch.setattr(http1, "BUFFER", len(head) + 1)
+    monkeypatch.setattr(connection, "BUFFER", len(head) + 1)
     wired = b"".join(b"7;padding\r\n%07d\r\n" % number for number in range(200))
     body = b"".join(b"%07d" % number for number in range(200))
     server.on("GET ", raw_reply(head + wired + b"0\r\n\r\n"))
@@ -160,7 +160,7 @@ def test_a_refusal_before_the_body_was_read_is_heard(lake_at: At, tmp_path: Path
 
     source = file(tmp_path, b"x" * 15_000_000)
     with listening(refuse) as port:
-        lake = lake_at(f"http://127.0.0.1:{port}", Timeouts(connect=5, request=1))
+        lake = lake_at(f"http://127.0.0.1:{port}", HttpTimeouts(connect=5, request=1))
         with pytest.raises(LakeForbidden, match="protected"):
             lake.write(REPOSITORY, BranchName("main"), ObjectPath("a"), source, content_type="x/y", metadata={})
         heard.set()
@@ -186,7 +186,7 @@ def test_a_server_that_stops_reading_does_not_hold_us(lake_at: At, tmp_path: Pat
 
     source = file(tmp_path, b"x" * 15_000_000)
     with listening(stall) as port:
-        lake = lake_at(f"http://127.0.0.1:{port}", Timeouts(connect=5, request=1))
+        lake = lake_at(f"http://127.0.0.1:{port}", HttpTimeouts(connect=5, request=1))
         with pytest.raises(LakeUnavailable, match="timed out while sending"):
             lake.write(REPOSITORY, BranchName("main"), ObjectPath("a"), source, content_type="x/y", metadata={})
         done.set()
@@ -205,7 +205,7 @@ def test_a_file_that_shrinks_on_its_way_breaks_the_request_off(
     real_upload = lake_client.transfer.upload
 
     @contextmanager
-    def shrinking(path: Path) -> Generator[lake_client.transfer.Upload]:
+    def shrinking(path: Path) -> Generator[lake_client.transfer.UploadSource]:
         with real_upload(path) as upload:
             path.write_bytes(b"x" * 100)
             yield upload

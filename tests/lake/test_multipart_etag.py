@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perago.errors import LakeCorrupt
-from perago.http import http1
+from perago.http.request import ReplyHead
 from perago.lake import multipart_etag, transfer
 from perago.model import ObjectInfo, ObjectPath
 
@@ -21,7 +21,7 @@ def composite(content: bytes, part: int) -> str:
 
 def receive(content: bytes, checksum: str, into: Path) -> str:
     info = ObjectInfo(ObjectPath("a"), len(content), checksum)
-    return transfer.save("read", info, into)(http1.Head(200, {}, None), [memoryview(content)])
+    return transfer.save("read", info, into)(ReplyHead(200, {}, None), [memoryview(content)])
 
 
 @pytest.mark.parametrize(

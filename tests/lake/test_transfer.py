@@ -10,7 +10,7 @@ import pytest
 from tests.support.lake_sites import file
 
 from perago.errors import LakeCorrupt, WorkspaceError
-from perago.http import http1
+from perago.http.request import ReplyHead
 from perago.lake import hashing, transfer
 from perago.model import ObjectInfo, ObjectPath
 
@@ -69,7 +69,7 @@ def test_large_files_are_hashed_apart_on_both_ways_and_leave_no_thread(tmp_path:
     data = os.urandom(3 << 20)
     source, md5 = file(tmp_path, data), hashlib.md5(data).hexdigest()
     receive = transfer.save("read 'a'", ObjectInfo(ObjectPath("a"), len(data), md5), tmp_path / "into")
-    assert receive(http1.Head(200, {}, len(data)), [memoryview(data)]) == md5
+    assert receive(ReplyHead(200, {}, len(data)), [memoryview(data)]) == md5
     with transfer.upload(source) as sending:
         assert b"".join(map(bytes, sending._parts())) == data
         assert sending.md5 == md5
@@ -77,7 +77,7 @@ def test_large_files_are_hashed_apart_on_both_ways_and_leave_no_thread(tmp_path:
         next(abandoned._parts())
     short = transfer.save("read 'a'", ObjectInfo(ObjectPath("a"), len(data), md5), tmp_path / "cut")
     with pytest.raises(LakeCorrupt):
-        short(http1.Head(200, {}, len(data)), [memoryview(data)[1:]])
+        short(ReplyHead(200, {}, len(data)), [memoryview(data)[1:]])
     assert not [thread for thread in threading.enumerate() if thread.name == "perago-md5"]
 
 
@@ -88,7 +88,7 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     receive = transfer.save("read 'a'", ObjectInfo(ObjectPath("a"), 3, ""), tmp_path / "into")
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(WorkspaceError, match="No space left"):
-        receive(http1.Head(200, {}, 3), [memoryview(b"abc")])
+        receive(ReplyHead(200, {}, 3), [memoryview(b"abc")])
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
 
@@ -97,5 +97,5 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_body_of_unknown_length_is_counted(tmp_path: Path, sent: bytes) -> None:
     receive = transfer.save("read 'a'", ObjectInfo(ObjectPath("a"), 3, ""), tmp_path / "into")
     with pytest.raises(LakeCorrupt, match="3 were announced"):
-        receive(http1.Head(200, {}, None), [memoryview(sent)])
+        receive(ReplyHead(200, {}, None), [memoryview(sent)])
     assert list(tmp_path.iterdir()) == []

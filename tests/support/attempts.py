@@ -16,10 +16,11 @@ from perago import events
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeForbidden
+from perago.http.request import HttpTimeouts
 from perago.in_memory import attempt_parts
 from perago.in_memory.lake import MemoryLake, Step
 from perago.in_memory.scenario import MAIN, Scene
-from perago.lake import client, http
+from perago.lake import client
 from perago.model import BranchName, Commit, ExecutionId, Repository
 from perago.protocol import commit_labels, staging_names
 
@@ -130,7 +131,7 @@ class LakeFSAdmin:
             endpoints.lakefs_url,
             endpoints.access_key_id,
             endpoints.secret_access_key,
-            timeouts=http.Timeouts(connect=5, request=30),
+            timeouts=HttpTimeouts(connect=5, request=30),
             on_request=lambda record: self.calls.update([record.verb]),
         )
 

@@ -23,14 +23,14 @@ from lakefs_sdk.models.repository_creation import RepositoryCreation
 from lakefs_sdk.models.tag_creation import TagCreation
 
 from perago.dev.stack import Endpoints
+from perago.http.request import HttpTimeouts, RequestRecord
 from perago.in_memory.lake import MemoryLake
 from perago.lake import port
 from perago.lake.client import LakeFS
-from perago.lake.http import RequestRecord, Timeouts
 from perago.model import BranchName, Commit, CommitId, ObjectPath, Repository
 
 MAIN = BranchName("main")
-TIMEOUTS = Timeouts(connect=5, request=30)
+TIMEOUTS = HttpTimeouts(connect=5, request=30)
 
 
 class Site(Protocol):
@@ -154,7 +154,7 @@ class RealSite:
         self.sdk.rest_client.pool_manager.clear()
 
 
-def client(stack: Endpoints, url: str, records: list[RequestRecord] | None = None, timeouts: Timeouts = TIMEOUTS) -> LakeFS:
+def client(stack: Endpoints, url: str, records: list[RequestRecord] | None = None, timeouts: HttpTimeouts = TIMEOUTS) -> LakeFS:
     heard: list[RequestRecord] = [] if records is None else records
     return LakeFS(
         url,

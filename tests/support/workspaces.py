@@ -14,8 +14,9 @@ import urllib3
 from perago import events
 from perago.dev.stack import Endpoints
 from perago.errors import LakeConflict
+from perago.http.request import HttpTimeouts
 from perago.in_memory.lake import MemoryLake
-from perago.lake import client, http, port
+from perago.lake import client, port
 from perago.model import (
     Attempt,
     BranchName,
@@ -34,7 +35,7 @@ from perago.model import (
 from perago.workspace import local_workspace, options
 
 MAIN = BranchName("main")
-TIMEOUTS = http.Timeouts(connect=5, request=30)
+TIMEOUTS = HttpTimeouts(connect=5, request=30)
 
 
 class Content(NamedTuple):

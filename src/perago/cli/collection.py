@@ -13,11 +13,11 @@ from perago.attempt import staging_gc
 from perago.cli import console
 from perago.conductor.client import ConductorClient
 from perago.errors import SetupError
+from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
-from perago.lake.http import Timeouts
 from perago.model import Repository
 
-_TIMEOUTS = Timeouts(connect=10.0, request=30.0)
+_TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
 
 
 def gc(repository: str, *, delete: bool, older_than: str, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from perago.conductor import task_json
-from perago.conductor.http import Http
+from perago.conductor.api import ConductorApi
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
@@ -31,18 +31,18 @@ class ConductorClient:
         auth_secret: str | None = None,
     ) -> None:
         auth = (auth_key, auth_secret) if auth_key and auth_secret else None
-        self._http = Http(url, timeout=timeout, connections=connections, auth=auth)
+        self._api = ConductorApi(url, timeout=timeout, connections=connections, auth=auth)
 
     def __repr__(self) -> str:
-        return f"ConductorClient({self._http.url!r})"
+        return f"ConductorClient({self._api.url!r})"
 
     def close(self) -> None:
-        self._http.close()
+        self._api.close()
 
     def check(self) -> None:
         """Reachable, a Conductor, and it accepts the credentials; raises what is wrong otherwise."""
         try:
-            found = self._http.read("/tasks/queue/polldata", query={"taskType": "perago.does.not.exist"})
+            found = self._api.read("/tasks/queue/polldata", query={"taskType": "perago.does.not.exist"})
         except ConductorNotFound as error:
             raise self._no_conductor() from error
         except ConductorUnavailable as error:
@@ -52,13 +52,13 @@ class ConductorClient:
 
     def _no_conductor(self) -> ConductorRejected:
         return ConductorRejected(
-            f"{self._http.url} does not answer as Conductor does; CONDUCTOR_SERVER_URL is its API, such as http://host:8080/api"
+            f"{self._api.url} does not answer as Conductor does; CONDUCTOR_SERVER_URL is its API, such as http://host:8080/api"
         )
 
     def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
         wait = min(max(wait_seconds, 0.0), LONGEST_POLL)
         query = {"count": "1", "timeout": str(int(wait * 1000)), "workerid": worker_id}
-        tasks = self._http.write(
+        tasks = self._api.write(
             "GET", f"/tasks/poll/batch/{task_json.segment(task_type)}", query=query, timeout=wait + POLL_SLACK
         )
         return _handed_out(task_type, tasks)
@@ -73,18 +73,18 @@ class ConductorClient:
         return task_json.snapshot(self._object(f"/tasks/{task_json.segment(task_id)}"))
 
     def extend_lease(self, attempt: Attempt) -> None:
-        self._http.write("POST", "/tasks", body=task_json.update(attempt, TaskState.IN_PROGRESS) | {"extendLease": True})
+        self._api.write("POST", "/tasks", body=task_json.update(attempt, TaskState.IN_PROGRESS) | {"extendLease": True})
 
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
-        self._http.write("POST", "/tasks", body=task_json.report(attempt, outcome, now=time.time()), timeout=timeout)
+        self._api.write("POST", "/tasks", body=task_json.report(attempt, outcome, now=time.time()), timeout=timeout)
 
     def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
         body = task_json.report(attempt, outcome, now=time.time()) | {"workerId": worker_id}
-        task = self._http.write("POST", "/tasks/update-v2", body=body, timeout=timeout)
+        task = self._api.write("POST", "/tasks/update-v2", body=body, timeout=timeout)
         return _handed_out(attempt.task_type, [task] if task else [])
 
     def hand_back(self, attempt: Attempt) -> None:
-        self._http.write("POST", "/tasks", body=task_json.update(attempt, TaskState.IN_PROGRESS) | {"callbackAfterSeconds": 0})
+        self._api.write("POST", "/tasks", body=task_json.update(attempt, TaskState.IN_PROGRESS) | {"callbackAfterSeconds": 0})
 
     def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
         query = {
@@ -99,7 +99,7 @@ class ConductorClient:
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         if lines:
-            self._http.write("POST", f"/tasks/{task_json.segment(task_id)}/log", text="\n".join(lines))
+            self._api.write("POST", f"/tasks/{task_json.segment(task_id)}/log", text="\n".join(lines))
 
     def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None:
         try:
@@ -109,10 +109,10 @@ class ConductorClient:
 
     def put_task_definition(self, definition: Mapping[str, Any]) -> None:
         """Posting a definition creates it and overwrites the one of that name."""
-        self._http.write("POST", "/metadata/taskdefs", body=[dict(definition)])
+        self._api.write("POST", "/metadata/taskdefs", body=[dict(definition)])
 
     def _object(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-        return task_json.an_object(self._http.read(path, query=query))
+        return task_json.an_object(self._api.read(path, query=query))
 
 
 def _handed_out(task_type: TaskType, tasks: Any) -> Polled | None:

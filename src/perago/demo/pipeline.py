@@ -1,18 +1,19 @@
 """The shop's pipeline as a Conductor workflow: servers in; the workflow started, and what became of its steps so far, out."""
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import urllib3
-
 from perago.errors import SetupError
+from perago.http.failure import ConnectionBroken
+from perago.http.fetch import fetch
 
 STEPS = ("ingest", "clean", "features", "summarise", "gate", "report")
 MODULES = tuple(f"examples.shop.{step}" for step in STEPS)
 _WORKFLOW = "shop"
-_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
+_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,19 @@ class Api:
 
     def __init__(self, base: str, login: str | None = None) -> None:
         self._base = base
-        self._headers = urllib3.make_headers(basic_auth=login) if login else {}
-        self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
+        self._headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         kind = "application/octet-stream" if isinstance(body, str) else "application/json"
-        data = body if isinstance(body, str) else None if body is None else json.dumps(body)
-        answer = self._pool.request(method, f"{self._base}{path}", body=data, headers=self._headers | {"Content-Type": kind})
-        if answer.status >= 400:  # noqa: PLR2004 - where HTTP errors begin
-            raise SetupError(f"{method} {path} answered {answer.status}: {answer.data.decode(errors='replace')[:300]}")
-        text = answer.data.decode()
+        data = body if isinstance(body, str) else "" if body is None else json.dumps(body)
+        headers = self._headers | {"Content-Type": kind}
+        try:
+            reply = fetch(f"{self._base}{path}", timeout=_TIMEOUT_SECONDS, method=method, headers=headers, body=data.encode())
+        except ConnectionBroken as error:
+            raise SetupError(f"{method} {path} got no answer: {error}") from error
+        if reply.status >= 400:  # noqa: PLR2004 - where HTTP errors begin
+            raise SetupError(f"{method} {path} answered {reply.status}: {reply.body.decode(errors='replace')[:300]}")
+        text = reply.body.decode()
         return json.loads(text) if text.startswith(("{", "[")) else text
 
 

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import urllib3
+from perago.http.failure import ConnectionBroken
+from perago.http.fetch import HttpReply, fetch
 
-_TIMEOUT = urllib3.Timeout(connect=5.0, read=90.0)
+_TIMEOUT_SECONDS = 90.0
 _REPORTS = ("/tasks", "/tasks/update-v2")
 _KEPT = ("Content-Type", "Authorization", "X-Authorization", "Accept")
 
@@ -23,7 +24,6 @@ class Toll:
         self.released = threading.Event()
         self._base = conductor_url.removesuffix("/api")
         self._stops = stops
-        self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, maxsize=16)
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="toll", daemon=True).start()
@@ -36,7 +36,6 @@ class Toll:
         self.released.set()
         self._server.shutdown()
         self._server.server_close()
-        self._pool.clear()
 
     def passes(self, method: str, path: str, body: bytes) -> bool:
         if method != "POST" or not path.endswith(_REPORTS) or self.caught.is_set() or not self._stops(json.loads(body)):
@@ -45,8 +44,8 @@ class Toll:
         self.released.wait()
         return False
 
-    def forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
-        return self._pool.request(method, self._base + path, body=body or None, headers=headers)
+    def forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> HttpReply:
+        return fetch(self._base + path, timeout=_TIMEOUT_SECONDS, method=method, headers=headers, body=body)
 
     def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
         toll = self
@@ -60,14 +59,18 @@ class Toll:
                     self.close_connection = True
                     return
                 headers = {name: self.headers[name] for name in _KEPT if name in self.headers}
-                answer = toll.forward(self.command, self.path, body, headers)
+                try:
+                    reply = toll.forward(self.command, self.path, body, headers)
+                except ConnectionBroken:
+                    self.close_connection = True
+                    return
                 # The worker that asked may be the one that was killed.
                 with contextlib.suppress(ConnectionError):
-                    self.send_response(answer.status)
-                    self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
-                    self.send_header("Content-Length", str(len(answer.data)))
+                    self.send_response(reply.status)
+                    self.send_header("Content-Type", reply.headers.get("content-type", "application/json"))
+                    self.send_header("Content-Length", str(len(reply.body)))
                     self.end_headers()
-                    self.wfile.write(answer.data)
+                    self.wfile.write(reply.body)
 
             do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815  names that the base class looks for
 

@@ -18,8 +18,8 @@ from perago.demo import pipeline, screen
 from perago.demo.report_interceptor import Toll
 from perago.dev.stack import Endpoints, Stack
 from perago.errors import SetupError
+from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
-from perago.lake.http import Timeouts
 from perago.model import BranchName, Commit, CommitId, Repository
 from perago.process import child_process
 from perago.spark import runtime
@@ -47,7 +47,9 @@ def run(wanted: Wanted) -> None:
     with progress.shown() as report:
         runtime.ensure(report)
     with devstack.running(devstack.Options()) as stack:
-        lake = LakeFS(stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=Timeouts(connect=5, request=30))
+        lake = LakeFS(
+            stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=HttpTimeouts(connect=5, request=30)
+        )
         with contextlib.closing(lake):
             Demonstration(stack, lake, wanted).run()
         if wanted.keep:

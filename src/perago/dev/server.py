@@ -1,7 +1,6 @@
 """One server process: a command and a health address go in; it starts, tells why it died, and starts again."""
 
 import contextlib
-import http.client
 import random
 import shutil
 import signal
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago.errors import DevStackError, SetupError
+from perago.http.failure import ConnectionBroken
+from perago.http.fetch import fetch
 from perago.process import child_process
 from perago.process.stop_request import StopRequest
 from perago.provision.cache import no_space
@@ -119,14 +120,11 @@ class Server:
         return self._child
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection(HOST, self._health.port, timeout=_HEALTH_TIMEOUT)
-        with contextlib.closing(connection):
-            try:
-                connection.request("GET", self._health.path)
-                answer = connection.getresponse()
-                return answer.status == _OK and self._health.healthy(answer.read())
-            except (OSError, http.client.HTTPException):
-                return False
+        try:
+            reply = fetch(f"http://{HOST}:{self._health.port}{self._health.path}", timeout=_HEALTH_TIMEOUT)
+        except ConnectionBroken:
+            return False
+        return reply.status == _OK and self._health.healthy(reply.body)
 
 
 def died(name: str, code: int, log: Path, port: int) -> SetupError:

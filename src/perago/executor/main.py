@@ -19,8 +19,8 @@ from perago.declare.task import TaskDeclaration
 from perago.errors import LakeError, RuntimeConfigError, SetupError
 from perago.events import Done, Event
 from perago.executor import interruption, process_state, supervisor_channel
+from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
-from perago.lake.http import Timeouts
 from perago.model import LakeAccess, Outcome, WorkspaceRef
 from perago.protocol import decision
 from perago.provision.progress import Progress
@@ -30,7 +30,7 @@ from perago.spark import workspace as spark_workspace
 from perago.workspace import options
 from perago.workspace.local_workspace import LocalWorkspace
 
-LAKE_TIMEOUTS = Timeouts(connect=10, request=60)
+LAKE_TIMEOUTS = HttpTimeouts(connect=10, request=60)
 REFUSED = 3
 """Exit code of an executor whose modules cannot be used."""
 

@@ -1,1 +1,1 @@
-"""HTTP/1.1 for both servers: connections, deadlines, retried reads, writes sent once."""
+"""One HTTP/1.1 client for every server: pooled connections, a deadline per request, retried reads, writes sent once."""

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
-from perago.http import http1
+from perago.http.request import ReplyHead
 from perago.in_memory import trees
 from perago.in_memory.repository import Branch, Record, Store
 from perago.lake import object_headers, transfer, url_parts
@@ -245,7 +245,7 @@ class MemoryLake:
         data = memoryview(self.get(repository, ref, info.path))
         self.gate("read", Step.AFTER)
         receive = transfer.save(f"read {info.path!r} of {repository}@{ref}", info, into)
-        return receive(http1.Head(200, {}, len(data)), [data])
+        return receive(ReplyHead(200, {}, len(data)), [data])
 
     def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
         for info in infos:

@@ -1,13 +1,13 @@
-"""What lakeFS answered, or did not, as one of our errors: said once, here, in one line. Pure functions."""
+"""lakeFS's error table: what happened to a request, as one of our errors with a message of one line. Pure functions."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
 from perago.errors import (
     LakeConflict,
+    LakeCorrupt,
     LakeError,
     LakeForbidden,
     LakeNotFound,
@@ -15,11 +15,13 @@ from perago.errors import (
     LakeUnavailable,
     LakeUnknown,
 )
-from perago.http import http1
+from perago.http import failure
+from perago.http.failure import ConnectionBroken, ErrorTable, RequestFailure
+from perago.http.request import HttpRequest
 
-_SAID = 300
-"""How many characters of lakeFS's own words a message may hold."""
-_LEAVES: dict[int, type[LakeError]] = {
+_MAX_QUOTE = 300
+"""Characters of lakeFS's own message that an error quotes."""
+_ERRORS: dict[int, type[LakeError]] = {
     HTTPStatus.UNAUTHORIZED: LakeForbidden,
     HTTPStatus.FORBIDDEN: LakeForbidden,
     HTTPStatus.NOT_FOUND: LakeNotFound,
@@ -33,69 +35,60 @@ NO_CHANGES = "no changes"
 _CONFLICTS = (NO_CHANGES, "dirty branch")
 """lakeFS answers these with 400."""
 _LOCKED = "currently locked"
-"""A 500 that says the update was never begun."""
+"""In a 500 it means that the update was not begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A call that failed: the error to raise, and whether a read may be tried again (`after` seconds at the earliest)."""
-
-    error: LakeError
-    again: bool = False
-    after: float = 0.0
-
-
-def refused(what: str, *, write: bool, head: http1.Head, body: bytes) -> Refusal:
-    """An answer that is not 2xx."""
-    said = _words(body)
-    line = f"{what}: lakeFS answered {head.status}{f' ({said})' if said else ''}"
-    leaf = _leaf(head.status, said, write=write)
-    again = leaf is LakeUnavailable and head.status != HTTPStatus.LOCKED
-    return Refusal(leaf(line), again, _retry_after(head))
+def refused(request: HttpRequest, status: int, headers: Mapping[str, str], body: bytes) -> RequestFailure:
+    """For a reply that is not 2xx."""
+    message = _message(body)
+    line = f"{request.what}: lakeFS answered {status}{f' ({message})' if message else ''}"
+    error = _error_type(status, message, write=request.write)
+    retry = error is LakeUnavailable and status != HTTPStatus.LOCKED
+    return RequestFailure(error(line), retry, failure.retry_after(headers), status)
 
 
-def broken(what: str, *, write: bool, error: http1.Broken) -> Refusal:
-    """No answer, or half of one. A write whose last byte was not sent cannot have been applied."""
-    if write and error.stage is http1.Stage.SENT:
-        return Refusal(LakeUnknown(f"{what}: no answer from lakeFS, it may or may not have happened ({error})"))
-    return Refusal(LakeUnavailable(f"{what}: lakeFS cannot be reached ({error})"), again=True)
+def broken(request: HttpRequest, error: ConnectionBroken) -> RequestFailure:
+    """For a request without a complete reply."""
+    if request.write and failure.may_have_happened(error.stage):
+        line = f"{request.what}: no answer from lakeFS, it may or may not have happened ({error})"
+        return RequestFailure(LakeUnknown(line))
+    return RequestFailure(LakeUnavailable(f"{request.what}: lakeFS cannot be reached ({error})"), retry=True)
 
 
-def malformed(what: str, *, write: bool, why: str) -> Refusal:
-    """A 2xx whose body is not what it should be."""
-    if write:
-        return Refusal(LakeUnknown(f"{what}: lakeFS's answer is unreadable, it may or may not have happened ({why})"))
-    return Refusal(LakeUnavailable(f"{what}: lakeFS's answer is unreadable ({why})"), again=True)
+def malformed(request: HttpRequest, reason: str) -> RequestFailure:
+    """For a 2xx reply that cannot be understood."""
+    if request.write:
+        line = f"{request.what}: lakeFS's answer is unreadable, it may or may not have happened ({reason})"
+        return RequestFailure(LakeUnknown(line))
+    return RequestFailure(LakeUnavailable(f"{request.what}: lakeFS's answer is unreadable ({reason})"), retry=True)
 
 
-def deletes(what: str, refusals: Sequence[tuple[int, str, str]]) -> None:
-    """Raise for the first object of a bulk delete that was refused."""
+TABLE = ErrorTable(refused, broken, malformed, retried=(LakeCorrupt,))
+
+
+def raise_refused_deletes(what: str, refusals: Sequence[tuple[int, str, str]]) -> None:
+    """Raise for the first object of a bulk delete that was refused: its status, its path and lakeFS's message."""
     if refusals:
-        status, path, said = refusals[0]
-        line = f"{what}: lakeFS refused {len(refusals)}, {path!r} with {status} ({said[:_SAID]})"
-        raise _leaf(status, said, write=True)(line)
+        status, path, message = refusals[0]
+        line = f"{what}: lakeFS refused {len(refusals)}, {path!r} with {status} ({message[:_MAX_QUOTE]})"
+        raise _error_type(status, message, write=True)(line)
 
 
-def _leaf(status: int, said: str, *, write: bool) -> type[LakeError]:
-    if leaf := _LEAVES.get(status):
-        return leaf
+def _error_type(status: int, message: str, *, write: bool) -> type[LakeError]:
+    if error := _ERRORS.get(status):
+        return error
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return LakeUnknown if write and _LOCKED not in said else LakeUnavailable
-    return LakeConflict if status == HTTPStatus.BAD_REQUEST and any(word in said for word in _CONFLICTS) else LakeRejected
+        return LakeUnknown if write and _LOCKED not in message else LakeUnavailable
+    is_conflict = status == HTTPStatus.BAD_REQUEST and any(text in message for text in _CONFLICTS)
+    return LakeConflict if is_conflict else LakeRejected
 
 
-def _words(body: bytes) -> str:
-    """LakeFS's message, or the beginning of whatever came instead, on one line."""
+def _message(body: bytes) -> str:
+    """LakeFS's message, or the beginning of any other body, on one line."""
     try:
         reply: Any = json.loads(body)
     except ValueError:
         reply = None
-    said = cast("dict[str, Any]", reply).get("message", "") if isinstance(reply, dict) else body.decode("utf-8", "replace")
-    line = " ".join(str(said).split())
-    return line if len(line) <= _SAID else line[:_SAID] + "…"
-
-
-def _retry_after(head: http1.Head) -> float:
-    """Seconds; the header's other form, a date, is not worth a clock comparison."""
-    value = head.headers.get("retry-after", "")
-    return float(value) if value.isdecimal() else 0.0
+    text = cast("dict[str, Any]", reply).get("message", "") if isinstance(reply, dict) else body.decode("utf-8", "replace")
+    line = " ".join(str(text).split())
+    return line if len(line) <= _MAX_QUOTE else line[:_MAX_QUOTE] + "…"

@@ -14,10 +14,10 @@ def headers(what: str, content_type: str, metadata: Mapping[str, str]) -> str:
     kind = content_type or DEFAULT_CONTENT_TYPE
     if not kind.isascii() or not url_parts.fits_header("content-type", kind) or kind.lower().startswith(_FORM):
         raise LakeRejected(f"{what}: lakeFS cannot be told the content type {kind[:80]!r}")
-    labels = metadata.items() if in_headers(metadata) else ()
+    labels = metadata.items() if fit(metadata) else ()
     return f"Content-Type: {kind}\r\n" + "".join(f"x-lakefs-meta-{key}: {value}\r\n" for key, value in labels)
 
 
-def in_headers(metadata: Mapping[str, str]) -> bool:
+def fit(metadata: Mapping[str, str]) -> bool:
     """Upper case keys, control characters and outer spaces would not survive; such metadata takes a request of its own."""
     return all(url_parts.fits_header(key, value) for key, value in metadata.items())

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perago.errors import LakeCorrupt, WorkspaceError
-from perago.http import http1
+from perago.http.connection import Deadline, HttpConnection
+from perago.http.request import ReplyHead
 from perago.lake import hashing, multipart_etag
 from perago.model import ObjectInfo
 
@@ -26,10 +27,10 @@ def is_md5(checksum: str) -> bool:
     return _MD5.fullmatch(checksum) is not None
 
 
-def save(what: str, info: ObjectInfo, into: Path) -> Callable[[http1.Head, Iterable[memoryview]], str]:
+def save(what: str, info: ObjectInfo, into: Path) -> Callable[[ReplyHead, Iterable[memoryview]], str]:
     """Receives an object's bytes into a new file that exists afterwards only if they are the announced ones; their MD5."""
 
-    def receive(head: http1.Head, body: Iterable[memoryview]) -> str:
+    def receive(head: ReplyHead, body: Iterable[memoryview]) -> str:
         if head.length is not None and head.length not in (info.size, -1):
             raise LakeCorrupt(f"{what}: {head.length} bytes, {info.size} were announced")
         with _new_file(into) as file:
@@ -54,10 +55,10 @@ def checked(what: str, info: ObjectInfo, data: bytes) -> str:
     return md5
 
 
-def load(what: str, info: ObjectInfo) -> Callable[[http1.Head, Iterable[memoryview]], tuple[str, bytes]]:
+def load(what: str, info: ObjectInfo) -> Callable[[ReplyHead, Iterable[memoryview]], tuple[str, bytes]]:
     """Receives a small object's bytes into memory: their MD5 and themselves."""
 
-    def receive(head: http1.Head, body: Iterable[memoryview]) -> tuple[str, bytes]:
+    def receive(head: ReplyHead, body: Iterable[memoryview]) -> tuple[str, bytes]:
         if head.length is not None and head.length not in (info.size, -1):
             raise LakeCorrupt(f"{what}: {head.length} bytes, {info.size} were announced")
         data = bytearray()
@@ -71,7 +72,7 @@ def load(what: str, info: ObjectInfo) -> Callable[[http1.Head, Iterable[memoryvi
     return receive
 
 
-class Upload:
+class UploadSource:
     """One local file on its way out, from its beginning each time. `md5` is that of the bytes that were sent, once they are."""
 
     def __init__(self, file: int, size: int, source: Path) -> None:
@@ -92,7 +93,7 @@ class Upload:
         """All of it at once, for small files."""
         return b"".join(bytes(part) for part in self._parts())
 
-    def send(self, connection: http1.Connection, deadline: http1.Deadline) -> None:
+    def send(self, connection: HttpConnection, deadline: Deadline) -> None:
         for part in self._parts():
             connection.send(part, deadline)
 
@@ -128,7 +129,7 @@ class Upload:
 
 
 @contextmanager
-def upload(source: Path) -> Generator[Upload]:
+def upload(source: Path) -> Generator[UploadSource]:
     """A regular file; a symlink or fifo that took its place is refused, and never waited for."""
     try:
         file = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -138,7 +139,7 @@ def upload(source: Path) -> Generator[Upload]:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise WorkspaceError(f"{source} is not a regular file")
-        sending = Upload(file, status.st_size, source)
+        sending = UploadSource(file, status.st_size, source)
         try:
             yield sending
         finally:

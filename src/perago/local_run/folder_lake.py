@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perago.errors import WorkspaceError
-from perago.http import http1
+from perago.http.request import ReplyHead
 from perago.in_memory import lake, trees
 from perago.lake import object_headers, port, transfer
 from perago.model import BranchName, ObjectInfo, ObjectPath, Repository
@@ -126,7 +126,7 @@ def _copy(what: str, source: Path, info: ObjectInfo, into: Path) -> str:
     except OSError as error:
         raise WorkspaceError(f"cannot read {source}: {error.strerror}") from error
     with file:
-        return transfer.save(what, info, into)(http1.Head(200, {}, None), _parts(file))
+        return transfer.save(what, info, into)(ReplyHead(200, {}, None), _parts(file))
 
 
 def _parts(file: BinaryIO) -> Iterator[memoryview]:

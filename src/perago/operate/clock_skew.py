@@ -1,11 +1,11 @@
-"""How far a server's clock is from this machine's: an address comes in, seconds leave."""
+"""The difference between a server's clock and this machine's."""
 
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit
 
-from perago.http import http1
+from perago.http.failure import ConnectionBroken
+from perago.http.fetch import fetch
 
 _TIMEOUT_SECONDS = 10.0
 
@@ -18,7 +18,7 @@ def skew(url: str, now: Callable[[], float] = time.time) -> float | None:
     before = now()
     try:
         date = _date(url)
-    except http1.Broken:
+    except ConnectionBroken:
         return None
     after = now()
     if date is None:
@@ -27,21 +27,8 @@ def skew(url: str, now: Callable[[], float] = time.time) -> float | None:
 
 
 def _date(url: str) -> float | None:
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    origin = http1.Origin(parts.scheme, parts.hostname or "", port)
-    deadline = http1.Deadline(_TIMEOUT_SECONDS)
-    pool = http1.Pool(None, _TIMEOUT_SECONDS, 0)
-    connection = pool.take(origin, deadline)
+    reply = fetch(url, timeout=_TIMEOUT_SECONDS)
     try:
-        request = (
-            f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {origin.authority}\r\nUser-Agent: perago\r\nConnection: close\r\n\r\n"
-        )
-        connection.send(request.encode(), deadline)
-        written = connection.head(deadline).headers.get("date", "")
-    finally:
-        pool.give(connection)
-    try:
-        return parsedate_to_datetime(written).timestamp()
+        return parsedate_to_datetime(reply.headers.get("date", "")).timestamp()
     except ValueError:
         return None

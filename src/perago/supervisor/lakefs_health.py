@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-import urllib3
-
+from perago.http.failure import ConnectionBroken
+from perago.http.fetch import fetch
 from perago.model import TaskType
 from perago.supervisor import logs
 from perago.supervisor.blocking_calls import Desk
@@ -18,14 +18,13 @@ _SERVER_ERROR = 500
 
 
 def answers(url: str) -> bool:
-    """Whether lakeFS is there at all; what it says to our requests is for the attempts to find out."""
+    """Whether lakeFS replies at all; whether it accepts our requests is for the attempts to find out."""
     parts = urlsplit(url)
-    with urllib3.PoolManager(retries=False) as pool:
-        try:
-            answer = pool.request("GET", f"{parts.scheme}://{parts.netloc}/_health", timeout=PROBE_SECONDS)
-        except urllib3.exceptions.HTTPError:
-            return False
-        return answer.status < _SERVER_ERROR
+    try:
+        reply = fetch(f"{parts.scheme}://{parts.netloc}/_health", timeout=PROBE_SECONDS)
+    except ConnectionBroken:
+        return False
+    return reply.status < _SERVER_ERROR
 
 
 @dataclass
