@@ -1,6 +1,7 @@
 """The page about perago 0.6 says what this implementation accepts, exports and recognises."""
 
 import re
+from typing import Any
 
 import pytest
 from tests.support import manual
@@ -54,8 +55,9 @@ def test_staging_branches_of_0_6_are_not_recognised() -> None:
 
 @pytest.mark.parametrize("keyword", ["strict_params", "metrics"])
 def test_removed_keywords_of_task_are_refused(keyword: str) -> None:
+    task: Any = perago.task
     with pytest.raises(TaskDefinitionError, match=keyword):
-        perago.task(name="a.b", owner_email="a@example.com", **{keyword: True})(_body)
+        task(name="a.b", owner_email="a@example.com", **{keyword: True})(_body)
 
 
 def _body(params: object) -> object:
