@@ -1,4 +1,4 @@
-"""How `make docs` turns these pages into the manual: a static site with search. Nothing is fetched while it is read or built."""
+"""Sphinx configuration of the manual, a static site with search. Neither building nor reading it downloads anything."""
 
 import sys
 from importlib import metadata

@@ -1,7 +1,5 @@
-"""Pages that come from the program itself: what `--help` prints, and the signatures that task authors write.
-
-A directive `perago-help` with a command's name goes in; its help text, as a person sees it, comes out.
-"""
+"""Sphinx extension: the directive `perago-help` shows the `--help` text of a command, and value classes show their fields as
+parameters."""
 
 import dataclasses
 import inspect
@@ -25,7 +23,7 @@ def commands() -> list[str]:
 
 
 def help_text(command: str) -> str:
-    """As a terminal of ordinary width shows it; the program itself for an empty name."""
+    """The help text at a fixed width; that of the program itself for an empty name."""
     group = _group()
     found = group.commands[command] if command else group
     name = f"perago {command}".strip()
@@ -51,7 +49,7 @@ class Help(Directive):
 def signature_of_value(
     _app: Sphinx, what: str, _name: str, thing: Any, _options: Any, _signature: str | None, _returns: str | None
 ) -> tuple[str, None] | None:
-    """Values that keep an author's mistakes take anything; the manual shows what they are meant to take."""
+    """Value classes accept anything, so that they can report all mistakes at once; the manual shows their fields instead."""
     if what != "class" or not dataclasses.is_dataclass(thing):
         return None
     return f"({', '.join(_parameters(thing))})", None

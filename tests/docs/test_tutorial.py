@@ -1,4 +1,4 @@
-"""The tutorial, word by word: its files are written, its commands typed, and what they say is what the page shows."""
+"""Runs the tutorial: writes its files, runs its commands, and compares their output with the page."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PROGRAMS = Path(sys.executable).parent
 
 
 class Reader:
-    """Somebody who follows the pages in one directory. `instead` are names that must not collide on shared servers."""
+    """Follows the pages in one directory. `instead` replaces names that must not collide on shared servers."""
 
     def __init__(self, home: Path, instead: Mapping[str, str]) -> None:
         self.here = home
@@ -56,14 +56,14 @@ class Reader:
             return
         shown = tuple(map(self.renamed, command.shown))
         said = self._run(command.line)
-        # A worker says what it is doing once a second: whoever looks at it may have to look again.
+        # A worker writes its status once a second, so the command may have to be repeated.
         deadline = time.monotonic() + 60
         while (
             command.line == "perago status" and not re.fullmatch(manual.as_pattern(shown), said) and time.monotonic() < deadline
         ):
             said = self._run(command.line)
         if not re.fullmatch(manual.as_pattern(shown), said):
-            pytest.fail(f"$ {command.line}\nthe page shows\n{chr(10).join(shown)}\nand it says\n{said}")
+            pytest.fail(f"$ {command.line}\nthe page shows\n{chr(10).join(shown)}\nand the command printed\n{said}")
 
     def _run(self, line: str) -> str:
         return subprocess.run(
@@ -79,13 +79,13 @@ class Reader:
         ).stdout
 
     def _rename_project(self) -> None:
-        """`perago init` writes the names that the pages use."""
+        """Replaces the names in the files that `perago init` wrote."""
         for file in [*self.here.glob("*.py"), *self.here.glob("tests/*.py")]:
             file.write_text(self.renamed(file.read_text()))
 
 
 def no_terminal(_reader: Reader, block: manual.Block) -> None:
-    pytest.fail(f"nobody starts the terminal {block.terminal!r}")
+    pytest.fail(f"the page needs the terminal {block.terminal!r}")
 
 
 @pytest.fixture
@@ -95,13 +95,13 @@ def home(tmp_path: Path) -> Path:
     return made
 
 
-def test_the_first_two_pages_need_no_server(home: Path) -> None:
+def test_first_two_pages_without_servers(home: Path) -> None:
     reader = Reader(home, {})
     reader.follow("first-task.md", no_terminal)
     reader.follow("own-task.md", no_terminal)
 
 
-def test_the_first_task_of_the_readme_does_what_it_shows(home: Path) -> None:
+def test_readme_example_prints_what_it_shows(home: Path) -> None:
     reader = Reader(home, {})
     (home / "notes").mkdir()
     (home / "notes" / "monday.txt").write_text("tea is hot\nice is cold\nhot tea again\n")
@@ -114,7 +114,7 @@ def test_the_first_task_of_the_readme_does_what_it_shows(home: Path) -> None:
         reader.type(command)
 
 
-def test_both_readmes_have_the_same_code_and_the_same_links() -> None:
+def test_readmes_have_the_same_code_and_links() -> None:
     english, chinese = manual.ROOT / "README.md", manual.ROOT / "README.zh-CN.md"
     ours, theirs = ([block.text for block in manual.blocks(page) if block.language != "sh"] for page in (english, chinese))
     assert ours == theirs
@@ -122,7 +122,7 @@ def test_both_readmes_have_the_same_code_and_the_same_links() -> None:
 
 
 @pytest.mark.timeout(400)
-def test_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
+def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
     tasks = {"sales.summarize": f"{name}.summarize", "events.count": f"{name}.count"}
     reader = Reader(home, {**tasks, "sales-summarize": f"{name}-summarize"})
@@ -142,7 +142,7 @@ def test_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callab
 
 @contextmanager
 def workers() -> Generator[Callable[[Reader, manual.Block], None]]:
-    """Starts what a terminal's block says and waits for the line that it shows; stops all of it in the end."""
+    """Starts the command of a terminal block and waits for the line that the block shows; stops all of them at the end."""
     running: list[subprocess.Popen[bytes]] = []
 
     def start(reader: Reader, block: manual.Block) -> None:
