@@ -1,5 +1,4 @@
-"""Sphinx extension: the directive `perago-help` shows the `--help` text of a command, and value classes show their fields as
-parameters."""
+"""Sphinx extension: a directive for the help text of a command, and signatures of value classes from their fields."""
 
 import dataclasses
 import inspect
