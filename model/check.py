@@ -12,10 +12,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from model import cases, story, tlc
-from perago.cli import progress
 from perago.errors import PeragoError
 from perago.process.stop_request import StopRequest
 from perago.provision.cache import Cache, default_root
+from perago.terminal import progress
 
 _BROKEN = {
     "NeverLost": "an accepted publication is lost",

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from perago.cli import project
+from perago.cli import init
 from perago.errors import SetupError
 
 
 def test_it_writes_a_whole_project(tmp_path: Path) -> None:
-    written = project.create(tmp_path / "My Sales_2")
+    written = init.create(tmp_path / "My Sales_2")
     assert {str(path) for path in written} >= {
         "README.md",
         ".gitignore",
@@ -26,31 +26,31 @@ def test_it_writes_a_whole_project(tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_is_fine(tmp_path: Path) -> None:
-    assert project.create(tmp_path)
+    assert init.create(tmp_path)
 
 
 def test_a_directory_with_anything_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".hidden").touch()
     with pytest.raises(SetupError, match="is not empty; name a new or an empty directory"):
-        project.create(tmp_path)
+        init.create(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".hidden"]
 
 
 def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
     with pytest.raises(SetupError, match="is a file; name a new or an empty directory"):
-        project.create(tmp_path / "x")
+        init.create(tmp_path / "x")
 
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
     with pytest.raises(SetupError, match=r"cannot (write|look into) .*: Not a directory"):
-        project.create(tmp_path / "x" / "y")
+        init.create(tmp_path / "x" / "y")
 
 
 def test_next_steps_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    project.show(Path("x"), project.create(Path("x")))
+    init.show(Path("x"), init.create(Path("x")))
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("created x with ")
     assert out[out.index("next:") + 1] == "  cd x"
@@ -61,7 +61,7 @@ def test_next_steps_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str],
 def test_the_tests_are_run_in_the_environment_that_has_perago(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, installed: bool
 ) -> None:
-    monkeypatch.setattr(project, "find_spec", lambda _name: object() if installed else None)  # pyright: ignore[reportUnknownLambdaType]
-    project.show(tmp_path / "x", project.create(tmp_path / "x"))
+    monkeypatch.setattr(init, "find_spec", lambda _name: object() if installed else None)  # pyright: ignore[reportUnknownLambdaType]
+    init.show(tmp_path / "x", init.create(tmp_path / "x"))
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"  {'' if installed else 'pip install pytest && '}python -m pytest  # its tests"
+    assert last == f"  {'' if installed else 'pip install pytest && '}python -m pytest  # run its tests"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perago.cli import result_folder
+from perago.cli import _result_folder as result_folder
 from perago.errors import SetupError
 from perago.local_run.folder_lake import Stored
 from perago.model import FilePath

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import GOOD, OnTerminal, Perago, Result
+from tests.cli.conftest import GOOD, OnTerminal, Perago
 from tests.cli.test_authoring import assert_refused
 
 
@@ -236,25 +236,8 @@ def test_a_new_user_gets_from_init_to_pytest(perago: Perago, tmp_path: Path) -> 
     assert "4 passed" in tests.stdout
 
 
-def test_help_loads_nothing_heavy_and_names_every_exit_code(perago: Perago, inside: Perago) -> None:
+def test_help_names_every_exit_code(perago: Perago, inside: Perago) -> None:
     shown = perago("--help").stdout
     for command in ("init", "check", "run", "extract", "register"):
         assert f"\n  {command} " in shown
         assert "Exit codes: 0 " in " ".join(inside(command, "--help").stdout.split())
-    assert imported_by_help() & {"pydantic", "rich", "urllib3", "structlog", "pyspark"} == set()
-
-
-HELP = """
-import sys
-from perago.cli import main
-sys.argv = ["perago", "--help"]
-try:
-    main.main()
-finally:
-    print(*sys.modules, file=sys.stderr)
-"""
-
-
-def imported_by_help() -> set[str]:
-    done: Result = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, timeout=60, check=True)
-    return set(done.stderr.split())

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from perago.cli import devstack, progress
+from perago.cli import dev
 from perago.dev.stack import Endpoints
 from perago.errors import DevStackError
 from perago.provision.progress import Progress
+from perago.terminal import progress
 
 ENDPOINTS = Endpoints("http://127.0.0.1:1/api", "http://127.0.0.1:2", "http://127.0.0.1:2", "KEY", "very-secret")
 
@@ -23,7 +24,7 @@ ENDPOINTS = Endpoints("http://127.0.0.1:1/api", "http://127.0.0.1:2", "http://12
     ],
 )
 def test_bytes_are_said_where_they_are_counted(news: Progress, said: str) -> None:
-    assert progress.words(news) == said
+    assert progress.status_text(news) == said
 
 
 def test_a_pipe_gets_one_line_when_a_step_begins_and_one_when_it_ends() -> None:
@@ -43,7 +44,7 @@ def test_a_pipe_gets_one_line_when_a_step_begins_and_one_when_it_ends() -> None:
 
 
 def test_an_env_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
-    devstack.write_env_file(tmp_path / ".env", ENDPOINTS)
+    dev.write_env_file(tmp_path / ".env", ENDPOINTS)
     assert (tmp_path / ".env").read_text() == (
         "CONDUCTOR_SERVER_URL=http://127.0.0.1:1/api\n"
         "LAKECTL_SERVER_ENDPOINT_URL=http://127.0.0.1:2\n"
@@ -57,10 +58,10 @@ def test_an_env_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
 def test_other_lines_of_an_env_file_stay(tmp_path: Path) -> None:
     path = tmp_path / ".env"
     path.write_text("# mine\nA=1\nexport CONDUCTOR_SERVER_URL=old\n\nLAKECTL_CREDENTIALS_ACCESS_KEY_ID = old\nB=2")
-    devstack.write_env_file(path, ENDPOINTS)
+    dev.write_env_file(path, ENDPOINTS)
     assert path.read_text().splitlines()[:4] == ["# mine", "A=1", "", "B=2"]
     assert "old" not in path.read_text()
-    devstack.write_env_file(path, ENDPOINTS)
+    dev.write_env_file(path, ENDPOINTS)
     assert path.read_text().count("CONDUCTOR_SERVER_URL") == 1
 
 
@@ -68,12 +69,12 @@ def test_other_lines_of_an_env_file_stay(tmp_path: Path) -> None:
 def test_an_env_file_that_cannot_be_written_is_one_clear_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(DevStackError, match=f"cannot write {tmp_path / name}: ") as info:
-        devstack.write_env_file(tmp_path / name, ENDPOINTS)
+        dev.write_env_file(tmp_path / name, ENDPOINTS)
     assert "very-secret" not in str(info.value)
 
 
 def test_the_ready_text_has_every_address_and_a_block_to_paste() -> None:
-    text = devstack._as_text(ENDPOINTS)
+    text = dev._as_text(ENDPOINTS)
     assert all(f"{name}={value}\n" in text for name, value in ENDPOINTS.environment().items())
     assert text.splitlines()[:3] == [
         "Conductor API       http://127.0.0.1:1/api",

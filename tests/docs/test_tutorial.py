@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support import manual
 
-from perago.cli import devstack
+from perago.cli import dev
 from perago.dev.stack import Endpoints
 
 SETTINGS = ("CONDUCTOR_", "LAKECTL_", "PERAGO_")
@@ -132,7 +132,7 @@ def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_n
 
         def terminal(who: Reader, block: manual.Block) -> None:
             if block.terminal == "servers":
-                devstack.write_env_file(who.here / ".env", stack)
+                dev.write_env_file(who.here / ".env", stack)
             else:
                 start(who, block)
 

@@ -108,7 +108,7 @@ def test_doing_nothing_publishes_nothing() -> None:
     [
         ("fail", "FAILED", TaskFailed, "later perhaps"),
         ("never", "FAILED_WITH_TERMINAL_ERROR", TaskTerminalError, "no use"),
-        ("bug", "FAILED", KeyError, "KeyError: 'nothing' (test_runs.py:"),
+        ("bug", "FAILED", KeyError, "KeyError: 'nothing' (test_run_task.py:"),
         ("lie", "FAILED", None, "result does not satisfy the contract: result.files:"),
         ("mess", "FAILED", PostGuardrailViolation, "post guardrail forbid_glob('**/*.tmp') matched 1 file: x.tmp"),
         ("link", "FAILED", WorkspaceError, "workspace publication does not support symlinks: link"),

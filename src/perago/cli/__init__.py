@@ -1,1 +1,1 @@
-"""The commands."""
+"""The commands of the command line, one module each; modules with an underscore hold what several of them share."""

@@ -1,12 +1,26 @@
-"""`perago dev`: what a person may choose, handed on to `devstack` when the command runs."""
+"""`perago dev`: runs a real Conductor and a real lakeFS until it is stopped."""
 
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from perago.cli import _inputs
+from perago.dev import stack as stacks
+from perago.errors import DevStackError
+from perago.process.stop_request import StopRequest, StopRequested
+from perago.terminal import progress
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 DataDir = Annotated[Path | None, typer.Option(help="Keep the servers' state here. Default: a temporary one, removed at the end.")]
-EnvFile = Annotated[Path | None, typer.Option(help="Also write the settings into this file; its other lines stay.")]
+EnvFile = Annotated[Path | None, typer.Option(help="Also write the settings into this file; its other lines are kept.")]
 Port = Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON when both are ready, and nothing else on stdout.")]
 
@@ -15,6 +29,74 @@ def dev(
     data_dir: DataDir = None, env_file: EnvFile = None, conductor_port: Port = 0, lakefs_port: Port = 0, as_json: AsJson = False
 ) -> None:
     """Run a real Conductor and a real lakeFS on this machine; Ctrl-C stops both."""
-    from perago.cli import devstack  # noqa: PLC0415 - the other commands start without it
+    _inputs.warn_about_variables()
+    with running(stacks.Options(data_dir, conductor_port, lakefs_port)) as stack:
+        if env_file is not None:
+            write_env_file(env_file, stack.endpoints)
+        sys.stdout.write(_as_json(stack) if as_json else _as_text(stack.endpoints))
+        sys.stdout.flush()
+        stack.watch()
 
-    devstack.serve(devstack.Options(data_dir, conductor_port, lakefs_port), env_file, as_json=as_json)
+
+@contextlib.contextmanager
+def running(options: stacks.Options) -> Generator[stacks.Stack]:
+    """Both servers, with progress on stderr. A signal ends the context: exit code 0, or 128 + its number while starting."""
+    stop_request = StopRequest()
+    ready = False
+    before = {number: signal.signal(number, stop_request.request) for number in _SIGNALS}
+    try:
+        with progress.shown() as report:
+            stack = stacks.Stack(options, stop_request=stop_request, report=report)
+            stack.start()
+        ready = True
+        with contextlib.closing(stack):
+            yield stack
+    except StopRequested:
+        raise typer.Exit(0 if ready else 128 + stop_request.number) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        stop_request.close()
+
+
+def write_env_file(path: Path, endpoints: stacks.Endpoints) -> None:
+    """Set the variables of the servers in an env file that only its owner may read; its other lines are kept."""
+    variables = endpoints.environment()
+    try:
+        old = path.read_text().splitlines() if path.exists() else []
+        kept = [line for line in old if line.partition("=")[0].removeprefix("export ").strip() not in variables]
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write("".join(f"{line}\n" for line in [*kept, *_assignments(variables)]))
+        fresh.replace(path)
+    except OSError as error:
+        raise DevStackError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _assignments(variables: dict[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
+def _as_json(stack: stacks.Stack) -> str:
+    more = {
+        "conductor_pid": stack.conductor.pid,
+        "lakefs_pid": stack.lakefs.pid,
+        "data_dir": str(stack.data_dir),
+        "environment": stack.environment(),
+    }
+    return json.dumps(json.loads(stack.endpoints.to_json()) | more) + "\n"
+
+
+def _as_text(endpoints: stacks.Endpoints) -> str:
+    lines = [
+        f"Conductor API       {endpoints.conductor_url}",
+        f"lakeFS API          {endpoints.lakefs_url}",
+        f"lakeFS S3 gateway   {endpoints.s3_url}",
+        "",
+        "# .env",
+        *_assignments(endpoints.environment()),
+        "",
+        "Both servers run until Ctrl-C.",
+    ]
+    return "".join(f"{line}\n" for line in lines)

@@ -1,8 +1,22 @@
-"""`perago doctor`: what a person may choose, handed on to `operating` when the command runs."""
+"""`perago doctor`: finds what keeps workflows from publishing, or checks the publication protocol on a lakeFS."""
 
+import contextlib
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
+
+from perago.cli import _inputs, _repository
+from perago.errors import SetupError
+from perago.operate import doctor as diagnosis
+from perago.operate import findings, protocol_check, servers
+from perago.operate.findings import Finding, Level
+from perago.protocol import decision
+from perago.terminal import console
+
+_STYLES = {Level.OK: "green", Level.NOTE: "yellow", Level.ACTION: "bold red"}
 
 Target = Annotated[
     str,
@@ -13,29 +27,105 @@ Target = Annotated[
     ),
 ]
 Publication = Annotated[
-    bool, typer.Option("--publication", help="Check instead that the publication protocol holds on this lakeFS.")
+    bool, typer.Option("--publication", help="Check instead that the publication protocol works on this lakeFS.")
 ]
 Base = Annotated[
     str, typer.Option("--base", metavar="BRANCH", help="With --publication: the branch that test branches start from.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
 
 
-def doctor(target: Target, publication: Publication = False, base: Base = "main", as_json: AsJson = False) -> None:
+def doctor(target: Target, publication: Publication = False, base: Base = "main", as_json: _inputs.AsJson = False) -> None:
     """Find what keeps workflows from publishing, and say which command fixes it.
 
-    Looks at both servers, the clocks, the permissions (tried out on hidden branches of its own), branch protection, hooks,
-    staging branches and their owners, heads that Conductor did not accept, accepted commits that the branch does not hold,
+    Examines both servers, the clocks, the permissions (tried out on hidden branches of its own), branch protection, hooks,
+    staging branches and their owners, heads that Conductor did not accept, accepted commits that the branch does not contain,
     histories that no retry can pass, and uncommitted changes. Changes nothing else and shows no secrets.
 
     With --publication, attempts are run on branches of its own, with a Conductor in memory, to show that this lakeFS does what
-    the publication protocol rests on.
+    the publication protocol depends on.
 
     Exit codes: 0 nothing to do, 1 something needs action (or an error), 2 wrong usage.
     """
-    from perago.cli import operating  # noqa: PLC0415 - the other commands start without it
-
     if publication:
-        operating.check_publication(target, base, as_json=as_json)
+        _check_publication(target, base, as_json=as_json)
     else:
-        operating.doctor(target, as_json=as_json)
+        _diagnose(target, as_json=as_json)
+
+
+def _diagnose(target: str, *, as_json: bool) -> None:
+    repository, branch = _repository.parse_target(target)
+    with _repository.connected("perago doctor") as (local, both), _repository.interruptible():
+        unlabelled = decision.UnlabelledHead(local.perago_unlabelled_head)
+        found = list(diagnosis.examine(both, repository, branch, unlabelled))
+    if as_json:
+        shown = [
+            {"level": one.level.value, "check": one.check, "subject": one.subject, "text": one.text, "fix": one.fix}
+            for one in found
+        ]
+        console.write_json({"findings": shown, "needs_action": findings.need_action(found)})
+    else:
+        _show_findings(found)
+    raise typer.Exit(1 if findings.need_action(found) else 0)
+
+
+def _check_publication(target: str, base: str, *, as_json: bool) -> None:
+    repository, branch = _repository.parse_target(target)
+    if branch is not None:
+        raise typer.BadParameter("--publication takes a repository; it works on branches of its own", param_hint="REPOSITORY")
+    start = _repository.branch_name(base, "--base")
+    access = _inputs.load_settings().lakefs
+    if access is None:
+        raise SetupError("LakeFS config is required for perago doctor")
+    with (
+        contextlib.closing(servers.lake_client(access)) as lake,
+        contextlib.closing(servers.LakeSettings(access)) as lake_settings,
+        _repository.interruptible(),
+    ):
+        lake.branch(repository, start)
+        results: list[protocol_check.Result] = []
+        for result in protocol_check.run(protocol_check.Ground(lake, lake_settings, repository, start)):
+            results.append(result)
+            if not as_json:
+                _show_result(result)
+    if as_json:
+        shown = [
+            {"check": one.name, "holds": None if one.unknown else one.fault is None, "why": one.fault or one.unknown}
+            for one in results
+        ]
+        console.write_json({"checks": shown})
+    raise typer.Exit(1 if any(result.fault is not None for result in results) else 0)
+
+
+def _show_findings(found: Sequence[Finding]) -> None:
+    out = console.stdout()
+    if out.is_terminal:
+        out.print(_table(found), soft_wrap=False)
+    else:
+        for one in found:
+            out.print(Text(f"{one.level.value}: {one.subject}: {console.printable(one.text)}"))
+            if one.fix is not None:
+                out.print(Text(f"  fix: {console.printable(one.fix)}"))
+    count = sum(one.level is Level.ACTION for one in found)
+    out.print(Text(f"{count} to act on" if count else "nothing to do", style="bold red" if count else "bold green"))
+
+
+def _table(found: Sequence[Finding]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("", "where", "what"):
+        table.add_column(title, overflow="fold", no_wrap=not title)
+    for one in found:
+        what = Text(console.printable(one.text))
+        if one.fix is not None:
+            what.append(f"\n→ {console.printable(one.fix)}", style="cyan")
+        table.add_row(Text(one.level.value, style=_STYLES[one.level]), Text(one.subject), what)
+    return table
+
+
+def _show_result(result: protocol_check.Result) -> None:
+    if result.fault is not None:
+        verdict = Text(f"FAILED: {console.printable(result.fault)}", style="bold red")
+    elif result.unknown is not None:
+        verdict = Text(f"not checked: {console.printable(result.unknown)}", style="yellow")
+    else:
+        verdict = Text("ok", style="green")
+    console.stdout().print(Text.assemble(f"{result.name}: ", verdict))

@@ -1,26 +1,50 @@
-"""`perago extract`: what a person may choose, handed on to `authoring` when the command runs."""
+"""`perago extract`: writes the Conductor TaskDef of a task to a file."""
 
+import json
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-Module = Annotated[str, typer.Argument(metavar="MODULE", help="Dotted name, as for python -m.", show_default=False)]
+from perago.cli import _inputs
+from perago.declare import taskdef
+from perago.errors import SetupError
+from perago.terminal import console
+
 Output = Annotated[
     Path,
     typer.Option(
-        "--output", "-o", metavar="FILE.json", help="Where to write it; folders on the way are made.", show_default=False
+        "--output", "-o", metavar="FILE.json", help="The file to write; missing folders are created.", show_default=False
     ),
 ]
 
 
-def extract(module: Module, output: Output) -> None:
+def extract(module: _inputs.Module, output: Output) -> None:
     """Write the Conductor TaskDef of a task to a JSON file.
 
     Prints the path. Needs no server.
 
     Exit codes: 0 written, 1 something is wrong, 2 wrong usage.
     """
-    from perago.cli import authoring  # noqa: PLC0415 - the other commands start without it
+    if output.suffix != ".json":
+        raise SetupError(f"--output {output} must end in .json")
+    _inputs.warn_about_variables()
+    definition = taskdef.of(_inputs.load_task(module))
+    _write_atomically(output, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
+    console.stdout().print(Text(str(output)))
 
-    authoring.extract(module, output)
+
+def _write_atomically(output: Path, text: str) -> None:
+    """Write a file beside it and rename that, so that a reader never sees half a definition."""
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside = output.with_name(f".{output.name}.{os.getpid()}")
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(output)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot write {output}: {error.strerror}") from error

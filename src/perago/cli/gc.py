@@ -1,25 +1,109 @@
-"""`perago gc`: what a person may choose, handed on to `collection` when the command runs."""
+"""`perago gc`: lists or deletes staging branches of attempts that are over."""
 
-from typing import Annotated
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-RepositoryName = Annotated[str, typer.Argument(metavar="REPOSITORY", help="The lakeFS repository.", show_default=False)]
+from perago import human_units, settings
+from perago.attempt import staging_gc
+from perago.cli import _inputs
+from perago.conductor.client import ConductorClient
+from perago.errors import SetupError
+from perago.http.request import HttpTimeouts
+from perago.lake.client import LakeFS
+from perago.model import Repository
+from perago.terminal import console
+
+_TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
+
 Delete = Annotated[bool, typer.Option("--delete", help="Delete them; without it they are only listed.")]
 OlderThan = Annotated[
-    str, typer.Option("--older-than", metavar="AGE", help="Beyond this age a branch goes whatever Conductor says: 90m, 24h, 7d.")
+    str,
+    typer.Option("--older-than", metavar="AGE", help="Older branches are orphans whatever Conductor says: 90m, 24h, 7d."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
 
 
-def gc(repository: RepositoryName, delete: Delete = False, older_than: OlderThan = "24h", as_json: AsJson = False) -> None:
+def gc(
+    repository: _inputs.RepositoryName, delete: Delete = False, older_than: OlderThan = "24h", as_json: _inputs.AsJson = False
+) -> None:
     """List or delete the staging branches that dead workers left in a repository.
 
     A branch is an orphan when Conductor says that its attempt is over, or when it is older than --older-than. Nothing is deleted
     without --delete. Without CONDUCTOR_SERVER_URL only the age counts.
 
-    Exit codes: 0 done, 1 something could not be asked or deleted, 2 wrong usage.
+    Exit codes: 0 done, 1 a request or a deletion failed, 2 wrong usage.
     """
-    from perago.cli import collection  # noqa: PLC0415 - the other commands start without it
+    max_age = _age(older_than)
+    local = _inputs.load_settings()
+    access = local.lakefs
+    if access is None:
+        raise SetupError("LakeFS config is required for perago gc")
+    with contextlib.ExitStack() as clients:
+        lake = clients.enter_context(
+            contextlib.closing(LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=_TIMEOUTS))
+        )
+        conductor = _conductor(local.conductor, clients)
+        name = Repository(repository)
+        found = staging_gc.find(lake, conductor, name, now=time.time(), older_than=max_age)
+        if delete:
+            found = list(staging_gc.delete(lake, name, found))
+    if as_json:
+        branches = [_document(finding) for finding in found]
+        console.write_json({"branches": branches, "conductor_asked": conductor is not None})
+    else:
+        _show(found, delete=delete, conductor_asked=conductor is not None)
+    if any(finding.failure for finding in found):
+        raise typer.Exit(1)
 
-    collection.gc(repository, delete=delete, older_than=older_than, as_json=as_json)
+
+def _age(text: str) -> float:
+    try:
+        return human_units.seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--older-than") from error
+
+
+def _conductor(access: settings.ConductorAccess | None, clients: contextlib.ExitStack) -> ConductorClient | None:
+    if access is None:
+        return None
+    client = ConductorClient(access.url, timeout=_TIMEOUTS.request, auth_key=access.auth_key, auth_secret=access.auth_secret)
+    return clients.enter_context(contextlib.closing(client))
+
+
+def _show(found: Sequence[staging_gc.Finding], *, delete: bool, conductor_asked: bool) -> None:
+    if not conductor_asked:
+        console.warning("CONDUCTOR_SERVER_URL is not set: only the age of a branch counts")
+    out = console.stdout()
+    for finding in found:
+        verdict, reason = _verdict(finding, delete=delete)
+        out.print(Text(f"{verdict}: {finding.branch} ({reason})"))
+    left = sum(finding.orphaned is not None and not finding.is_deleted for finding in found)
+    gone = sum(finding.is_deleted for finding in found)
+    summary = f"{gone} deleted, {left} could not be" if delete else f"{left} to delete with --delete"
+    out.print(Text(f"{len(found)} staging branches, {summary}"))
+
+
+def _verdict(finding: staging_gc.Finding, *, delete: bool) -> tuple[str, str]:
+    if finding.orphaned is None:
+        age = "age unknown" if finding.age_seconds is None else f"{human_units.show_seconds(round(finding.age_seconds))} old"
+        return "in use", age
+    if finding.failure is not None:
+        return "failed", finding.failure
+    return ("deleted" if delete else "orphan"), finding.orphaned
+
+
+def _document(finding: staging_gc.Finding) -> dict[str, Any]:
+    return {
+        "branch": finding.branch,
+        "workflow_id": finding.name.workflow_id,
+        "task_id": finding.name.task_id,
+        "retry_count": finding.name.retry_count,
+        "age_seconds": finding.age_seconds,
+        "orphaned": finding.orphaned,
+        "deleted": finding.is_deleted,
+        "failure": finding.failure,
+    }

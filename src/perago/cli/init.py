@@ -1,11 +1,30 @@
-"""`perago init`: the name of a directory in, a small project in it out."""
+"""`perago init`: writes a small project that passes `perago check`, `perago run` and pytest."""
 
-from pathlib import Path
+import re
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
+from rich.text import Text
+
+from perago.errors import SetupError
+from perago.terminal import console
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty directory.")]
+
+_SUFFIX = ".template"
+"""Hides the templates from linters, test runners and ignore files."""
+_DOTTED = {"gitignore": ".gitignore", "env.example": ".env.example"}
+
+_NEXT_STEPS = (
+    ("perago check summarize_sales", "validate the task"),
+    ("perago run summarize_sales --workspace sample/workspace --params @sample/params.json", "show what it would publish"),
+    ("python -m pytest", "run its tests"),
+)
 
 
 def init(directory: Directory) -> None:
@@ -13,6 +32,70 @@ def init(directory: Directory) -> None:
 
     Nothing is overwritten: DIR must not exist or be empty. Exit codes: 0 written, 1 not written, 2 wrong usage.
     """
-    from perago.cli import project  # noqa: PLC0415 - commands import what they need when they run
+    show(directory, create(directory))
 
-    project.show(directory, project.create(directory))
+
+def create(directory: Path) -> list[Path]:
+    """Write the project; the paths of its files, relative to `directory`."""
+    _refuse_occupied(directory)
+    name = _project_name(directory)
+    written: list[Path] = []
+    try:
+        for relative, text in _templates():
+            target = directory / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text.replace("@NAME@", name), encoding="utf-8")
+            written.append(Path(relative))
+    except OSError as error:
+        raise SetupError(f"cannot write {error.filename}: {error.strerror}") from error
+    return sorted(written)
+
+
+def show(directory: Path, written: list[Path]) -> None:
+    """Print what was written and what to type next."""
+    out = console.stdout()
+    out.print(Text.assemble(("created ", "green"), (console.printable(str(directory)), "bold"), f" with {len(written)} files"))
+    for path in written:
+        out.print(Text(f"  {path}", style="dim"))
+    out.print(Text("next:", style="bold"))
+    if directory.resolve() != Path.cwd():
+        out.print(Text(f"  cd {console.printable(str(directory))}"))
+    for line, purpose in _next_steps():
+        out.print(Text.assemble(f"  {line}", (f"  # {purpose}", "dim")))
+
+
+def _next_steps() -> Iterator[tuple[str, str]]:
+    """Pytest must be in the environment that has Perago, because one from elsewhere would not find it."""
+    if find_spec("pytest") is None:
+        *before, (line, purpose) = _NEXT_STEPS
+        yield from [*before, (f"pip install pytest && {line}", purpose)]
+    else:
+        yield from _NEXT_STEPS
+
+
+def _refuse_occupied(directory: Path) -> None:
+    try:
+        if directory.exists() and not directory.is_dir():
+            raise SetupError(f"{directory} is a file; name a new or an empty directory")
+        if directory.is_dir() and any(directory.iterdir()):
+            raise SetupError(f"{directory} is not empty; name a new or an empty directory")
+    except OSError as error:
+        raise SetupError(f"cannot look into {directory}: {error.strerror}") from error
+
+
+def _project_name(directory: Path) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "-", directory.resolve().name).strip("-").lower()
+    return name or "perago-project"
+
+
+def _templates() -> Iterator[tuple[PurePosixPath, str]]:
+    yield from _walk(resources.files("perago.cli") / "templates" / "project", PurePosixPath())
+
+
+def _walk(folder: Traversable, at: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _walk(entry, at / entry.name)
+            continue
+        name = entry.name.removesuffix(_SUFFIX)
+        yield at / _DOTTED.get(name, name), entry.read_text(encoding="utf-8")

@@ -1,36 +1,80 @@
-"""The front door: arguments go in, one command runs, an exit code comes out. Commands import what they need when they run."""
+"""The `perago` command: runs one command of `perago.cli` and exits with its code.
 
+A command's module is imported only when the command is used, so that `perago --help` and each command start quickly.
+"""
+
+import importlib
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
-from perago.cli import check, demo, dev, doctor, extract, gc, init, protect, recover, register, run, start, status
 from perago.errors import PeragoError
 
 INTERRUPTED = 130
+COMMANDS = {
+    "init": "Write a small project: a task, its test, sample data.",
+    "check": "Import task modules and validate their declarations.",
+    "run": "Run a task on a copy of a folder and show what it would publish.",
+    "extract": "Write the Conductor TaskDef of a task to a JSON file.",
+    "register": "Create or update the TaskDefs of task modules in Conductor.",
+    "start": "Run the worker: take tasks from Conductor and run them until stopped.",
+    "status": "Show the workers on this machine that log under PERAGO_LOG_ROOT.",
+    "gc": "List or delete the staging branches that dead workers left in a repository.",
+    "doctor": "Find what keeps workflows from publishing, and say which command fixes it.",
+    "recover": "Move a branch back to the newest commit that Conductor accepted.",
+    "protect": "Install lakeFS hooks that refuse what does not follow the publication protocol.",
+    "dev": "Run a real Conductor and a real lakeFS on this machine; Ctrl-C stops both.",
+    "demo": "Run a Spark pipeline of six tasks on real servers, kill its worker in the middle, and show that the retry succeeds.",
+}
+"""Each command and the first line of its help. The command is the function of that name in the module of that name."""
+
+
+class LazyCommands(Mapping[str, Any]):
+    """The commands by name. Looking one up imports its module."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        function = getattr(importlib.import_module(f"perago.cli.{name}"), name)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        alone.command(name)(function)
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose list of commands needs none of their modules."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = cast("dict[str, Any]", LazyCommands())
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as the base class has it
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as the base class has it
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
 app = typer.Typer(
     name="perago",
+    cls=LazyGroup,
     help="Typed Python tasks for Conductor that publish to lakeFS in a fenced transaction.",
-    epilog="Errors are one line on stderr. Exit codes: 0 well, 1 error, 2 wrong usage; some commands have more, see their help.",
+    epilog="Errors are one line on stderr. Exit codes: 0 success, 1 error, 2 wrong usage; see the help of a command for more.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("init")(init.init)
-app.command("check")(check.check)
-app.command("run")(run.run)
-app.command("extract")(extract.extract)
-app.command("register")(register.register)
-app.command("start")(start.start)
-app.command("status")(status.status)
-app.command("gc")(gc.gc)
-app.command("doctor")(doctor.doctor)
-app.command("recover")(recover.recover)
-app.command("protect")(protect.protect)
-app.command("dev")(dev.dev)
-app.command("demo")(demo.demo)
 
 
 def _print_version(wanted: bool) -> None:
@@ -49,7 +93,7 @@ def perago(
 
 
 def main() -> None:
-    """What a person did wrong is one line, exit code 1 or, for the command line itself, 2; a traceback is a defect of Perago."""
+    """Run the command line. A user's mistake is one line, with exit code 1 or, for wrong usage, 2."""
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="perago", standalone_mode=False)
     except PeragoError as error:
@@ -57,13 +101,13 @@ def main() -> None:
     except typer.TyperException as error:
         code = _refuse(_usage_error(error), 2)
     except (KeyboardInterrupt, typer.Abort):
-        # Before the command took over the signal, or where it leaves it to Python: as a shell has it, and no traceback.
+        # The command does not handle the signal itself: exit as a shell expects, without a traceback.
         code = INTERRUPTED
     sys.exit(code)
 
 
 def _refuse(message: str, code: int, error_code: str = "") -> int:
-    from perago.cli import console  # noqa: PLC0415 - rich is only loaded when there is something to say
+    from perago.terminal import console  # noqa: PLC0415 - loads rich, which a successful command may not need
 
     console.error(message, error_code)
     return code

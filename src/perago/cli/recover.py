@@ -1,8 +1,18 @@
-"""`perago recover`: what a person may choose, handed on to `operating` when the command runs."""
+"""`perago recover`: moves a branch back to the newest commit that Conductor accepted."""
 
+import sys
 from typing import Annotated
 
 import typer
+from rich.text import Text
+
+from perago.cli import _repository
+from perago.errors import LakeNotFound, PublishFenceError, SetupError
+from perago.model import BranchName, Repository
+from perago.operate import evidence, protection, recovery, servers
+from perago.terminal import console
+
+_SHORT_ID = 12
 
 Target = Annotated[
     str, typer.Argument(metavar="REPOSITORY/BRANCH", help="The lakeFS repository and the branch in it.", show_default=False)
@@ -12,7 +22,7 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="COMMIT",
-        help="Go to this commit of the history instead, even if accepted commits are lost.",
+        help="Move to this commit of the history instead, even if accepted commits are lost.",
         show_default=False,
     ),
 ]
@@ -20,15 +30,107 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; needed where there
 
 
 def recover(target: Target, to: To = None, yes: Yes = False) -> None:
-    """Put a branch back to the newest commit that Conductor accepted.
+    """Move a branch back to the newest commit that Conductor accepted.
 
     Shows the evidence of both servers for each commit from the head down, says what it will do and asks. The branch is moved
     as attempts move it: not while a running attempt is about to publish, and an attempt that publishes meanwhile goes first.
     Without --to, nothing is removed that Conductor accepted or may have accepted, nor a commit that Perago did not make.
     A second run finds nothing to do.
 
-    Exit codes: 0 done or nothing to do, 1 left alone, 2 wrong usage.
+    Exit codes: 0 done or nothing to do, 1 the branch was not moved, 2 wrong usage.
     """
-    from perago.cli import operating  # noqa: PLC0415 - the other commands start without it
+    repository, branch = _repository.parse_target(target)
+    if branch is None:
+        raise typer.BadParameter("name the branch too: REPOSITORY/BRANCH", param_hint="REPOSITORY/BRANCH")
+    with _repository.connected("perago recover") as (_, both), _repository.interruptible():
+        history, plan = _plan(both, repository, branch, to)
+        _show_evidence(history, plan)
+        if isinstance(plan, recovery.Nothing):
+            console.stdout().print(Text(f"nothing to do: {plan.why}"))
+            return
+        if isinstance(plan, recovery.Unsafe):
+            raise PublishFenceError(f"branch {branch} was left alone: {plan.why}")
+        _show_move(branch, plan)
+        _confirm(yes=yes)
+    # The answer may have taken a while, so the connections are new and the evidence is gathered again.
+    with _repository.connected("perago recover") as (_, both), _repository.interruptible():
+        _move(both, repository, branch, to, history, plan)
 
-    operating.recover(target, to, yes=yes)
+
+def _plan(
+    both: servers.Servers, repository: Repository, branch: BranchName, to: str | None
+) -> tuple[evidence.History, recovery.Plan]:
+    both.lake.branch(repository, branch)
+    both.conductor.check()
+    history = evidence.examine(both, repository, branch)
+    if to is None:
+        return history, recovery.plan(history)
+    try:
+        return history, recovery.plan_to(both, history, to)
+    except LakeNotFound as error:
+        raise SetupError(f"--to {to} does not exist in repository {repository}") from error
+
+
+def _confirm(*, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise SetupError("nothing was changed: there is no terminal to ask on; pass --yes to go ahead")
+    typer.confirm("Move the branch?", abort=True)
+
+
+def _move(
+    both: servers.Servers,
+    repository: Repository,
+    branch: BranchName,
+    to: str | None,
+    shown: evidence.History,
+    confirmed: recovery.Move,
+) -> None:
+    """Carry out the confirmed plan if the servers still give the evidence that was shown."""
+    history, plan = _plan(both, repository, branch, to)
+    if not isinstance(plan, recovery.Move) or (plan.goal, history.head) != (confirmed.goal, shown.head):
+        raise PublishFenceError(f"branch {branch} was left alone: what the servers say changed meanwhile; run it again")
+    recovery.apply(both, history, plan)
+    hooks = protection.state(both.lake, repository, plan.goal.id, branch)
+    had_hooks = protection.state(both.lake, repository, history.head.id, branch)
+    console.stdout().print(Text(f"branch {branch} is at {plan.goal.id}", style="green"))
+    if hooks is protection.State.ABSENT and had_hooks is not protection.State.ABSENT:
+        console.warning(f"the hooks of perago protect are gone with the commits; run perago protect {repository} {branch}")
+
+
+def _show_evidence(history: evidence.History, plan: recovery.Plan) -> None:
+    out = console.stdout()
+    judged = {one.commit.id: one for one in history.judged}
+    if isinstance(plan, recovery.Move):
+        judged |= {one.commit.id: one for one in plan.removed}
+    for one in judged.values():
+        out.print(Text.assemble((one.commit.id, "bold"), f"  {console.printable(one.commit.message)}"))
+        if one.by is not None:
+            labels = (
+                f"workflow {one.by.workflow_id}, step {one.by.reference_name}, task {one.by.task_id}, attempt {one.by.attempt}"
+            )
+            out.print(Text(f"  labels: {console.printable(labels)}"))
+            out.print(Text(f"  Conductor: {_conductor_state(one)}"))
+        out.print(Text(f"  {console.printable(recovery.describe(one))}", style="green" if not one.may_go else "red"))
+    for missing in history.missing:
+        text = f"  accepted: step {missing.reference_name} of workflow {missing.workflow_id}; not on the branch"
+        out.print(Text.assemble((missing.commit.id, "bold"), f"  {console.printable(missing.commit.message)}"))
+        out.print(Text(console.printable(text), style="red"))
+
+
+def _conductor_state(one: evidence.Evidence) -> str:
+    if one.seen is None:
+        return "does not know the task"
+    output = evidence.accepted(one.seen)
+    named = f", its output names {output}" if output else ""
+    return f"the task is {one.seen.status}, its workflow {one.seen.workflow_status}{named}"
+
+
+def _show_move(branch: BranchName, plan: recovery.Move) -> None:
+    out = console.stdout()
+    out.print(Text(f"branch {branch} goes to {plan.goal.id}: {plan.why}", style="bold"))
+    for one in plan.removed:
+        out.print(Text(f"  off the branch: {one.commit.id[:_SHORT_ID]}… {console.printable(recovery.describe(one))}"))
+    for one in plan.lost:
+        console.warning(f"this takes {one.commit.id} off the branch, which is {recovery.describe(one)}")

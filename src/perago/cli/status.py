@@ -1,23 +1,24 @@
-"""`perago status`: the workers that run here, their slots, attempts and recent outcomes."""
+"""`perago status`: shows the workers on this machine, their slots, attempts and recent outcomes."""
 
 import time
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
+from perago.cli import _inputs
+from perago.supervisor import status as worker_status
+from perago.terminal import console
+
+_LATE_SECONDS = 5
+"""Five missed updates of the status file."""
 
 
-def status(as_json: AsJson = False) -> None:
+def status(as_json: _inputs.AsJson = False) -> None:
     """Show the workers on this machine that log under PERAGO_LOG_ROOT.
 
     Exit codes: 0 at least one runs, 1 none does.
     """
-    from perago import settings  # noqa: PLC0415 - as above
-    from perago.cli import console  # noqa: PLC0415 - the other commands start without it
-    from perago.supervisor import status as worker_status  # noqa: PLC0415 - as above
-
-    workers = worker_status.living(settings.load().perago_log_root)
+    workers = worker_status.living(_inputs.load_settings().perago_log_root)
     if as_json:
         console.write_json([{**worker.state, "age": round(worker.age, 1)} for worker in workers])
     elif not workers:
@@ -30,7 +31,7 @@ def status(as_json: AsJson = False) -> None:
 
 def lines(state: dict[str, Any], age: float, now: float) -> list[str]:
     conductor = "" if state["conductor_is_up"] else ", Conductor cannot be reached"
-    late = f", silent for {age:.0f} s" if age > 5 else ""  # noqa: PLR2004 - five missed beats
+    late = f", silent for {age:.0f} s" if age > _LATE_SECONDS else ""
     head = f"worker {state['pid']} ({', '.join(state['modules'])}): {state['state']} for {now - state['started_at']:.0f} s"
     return [
         f"{head}{conductor}{late}",

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perago.cli import console, devstack, progress
 from perago.demo import pipeline, screen
 from perago.demo.report_interceptor import Toll
 from perago.dev.stack import Endpoints, Stack
@@ -22,8 +21,8 @@ from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
 from perago.model import BranchName, Commit, CommitId, Repository
 from perago.process import child_process
-from perago.spark import runtime
 from perago.supervisor import status as worker_status
+from perago.terminal import console
 
 REPOSITORY = Repository("shop")
 MAIN = BranchName("main")
@@ -37,31 +36,27 @@ _PAGE = "shop/report/index.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DemoOptions:
     scale: float
     keep: bool
     report: Path
 
 
-def run(wanted: Wanted) -> None:
-    with progress.shown() as report:
-        runtime.ensure(report)
-    with devstack.running(devstack.Options()) as stack:
-        lake = LakeFS(
-            stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=HttpTimeouts(connect=5, request=30)
-        )
-        with contextlib.closing(lake):
-            Demonstration(stack, lake, wanted).run()
-        if wanted.keep:
-            console.stdout().print(f"The servers run until Ctrl-C. lakeFS: {stack.lakefs_url}, its keys are in {_keys(stack)}")
-            stack.watch()
+def run(stack: Stack, options: DemoOptions) -> None:
+    """Run the pipeline on servers that run already; keeps them if asked to."""
+    lake = LakeFS(stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=HttpTimeouts(connect=5, request=30))
+    with contextlib.closing(lake):
+        Demo(stack, lake, options).run()
+    if options.keep:
+        console.stdout().print(f"The servers run until Ctrl-C. lakeFS: {stack.lakefs_url}, its keys are in {_keys(stack)}")
+        stack.watch()
 
 
-class Demonstration:
-    def __init__(self, stack: Stack, lake: LakeFS, wanted: Wanted) -> None:
+class Demo:
+    def __init__(self, stack: Stack, lake: LakeFS, options: DemoOptions) -> None:
         self._stack = stack
         self._lake = lake
-        self._wanted = wanted
+        self._options = options
         self._conductor = pipeline.Api(stack.conductor_url)
         self._abandoned: Commit | None = None
         self._killed_at = 0.0
@@ -72,7 +67,7 @@ class Demonstration:
             workspace = {"repository": REPOSITORY, "branch": MAIN, "ref_type": "commit", "ref": seed}
             worker.start()
             worker.require_started(self._stack.wait)
-            workflow_id = pipeline.start(self._conductor, workspace, self._wanted.scale)
+            workflow_id = pipeline.start(self._conductor, workspace, self._options.scale)
             ended = self._follow(workflow_id, toll, worker, board)
         self._finish(ended, seed)
 
@@ -140,7 +135,7 @@ class Demonstration:
         page = next(iter(self._lake.objects(REPOSITORY, MAIN, _PAGE).objects), None)
         if page is None:
             raise SetupError(f"the pipeline left no {_PAGE}")
-        target = self._wanted.report.absolute()
+        target = self._options.report.absolute()
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".perago-demo-") as room:
             self._lake.read(REPOSITORY, MAIN, page, Path(room) / "page")
             (Path(room) / "page").replace(target)

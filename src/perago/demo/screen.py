@@ -8,9 +8,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from perago.cli import console
 from perago.demo.pipeline import STEPS, Attempt, Workflow
 from perago.model import Commit
+from perago.terminal import console
 
 _STYLES = {"COMPLETED": "green", "IN_PROGRESS": "cyan", "SCHEDULED": "dim", "TIMED_OUT": "yellow"}
 

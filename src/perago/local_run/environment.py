@@ -33,7 +33,7 @@ from perago.workspace.local_workspace import LocalWorkspace
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class LocalRun:
     """One attempt without servers. Paths in it are gone when the context that made it ends."""
 
     outcome: Outcome
@@ -45,9 +45,9 @@ class Rehearsal:
 
 
 @contextlib.contextmanager
-def rehearse(
+def run(
     declaration: TaskDeclaration, files: Mapping[FilePath, Path], params: object, emit: events.Emit = events.ignore
-) -> Generator[Rehearsal]:
+) -> Generator[LocalRun]:
     """Run one attempt on a copy of `files`. A task without a workspace gets none of them."""
     with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as room:
         store = _store(declaration, files, Path(room))
@@ -58,7 +58,7 @@ def rehearse(
             # A worker reports it; a person at the keyboard means the whole run.
             raise watch.error
         error = None if outcome.status is TaskStatus.COMPLETED else watch.error
-        yield _rehearsal(declaration, store, outcome, error)
+        yield _local_run(declaration, store, outcome, error)
 
 
 def files_of(root: Path) -> dict[FilePath, Path]:
@@ -142,13 +142,13 @@ def _input(declaration: TaskDeclaration, store: folder_lake.FolderLake, params: 
     return {"workspace": at, "params": params}
 
 
-def _rehearsal(
+def _local_run(
     declaration: TaskDeclaration, store: folder_lake.FolderLake, outcome: Outcome, error: BaseException | None
-) -> Rehearsal:
+) -> LocalRun:
     prefix = _prefix(declaration)
     given, published = store.given(), store.published()
     files = {_local(prefix, path): held for path, held in published.items()}
-    return Rehearsal(outcome, changes.between(given, published, prefix), files, error)
+    return LocalRun(outcome, changes.between(given, published, prefix), files, error)
 
 
 def _prefix(declaration: TaskDeclaration) -> str:

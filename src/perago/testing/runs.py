@@ -90,8 +90,8 @@ def run_task(
     declaration = _declaration(task)
     if files is not None and declaration.workspace is None:
         raise SetupError(f"task {declaration.name!r} has no workspace; leave files out")
-    with _on_disk(files) as found, environment.rehearse(declaration, found, _json(params)) as rehearsal:
-        return _run(declaration.name, rehearsal)
+    with _on_disk(files) as found, environment.run(declaration, found, _json(params)) as done:
+        return _run(declaration.name, done)
 
 
 def _declaration(task: Callable[..., object] | ModuleType | str) -> TaskDeclaration:
@@ -128,20 +128,20 @@ def _json(params: Mapping[str, Any] | BaseModel | None) -> object:
     return dict(params or {})
 
 
-def _run(task: str, rehearsal: environment.Rehearsal) -> TaskRun:
-    outcome = rehearsal.outcome
+def _run(task: str, done: environment.LocalRun) -> TaskRun:
+    outcome = done.outcome
     return TaskRun(
         task=task,
         status=outcome.status,
         output=outcome.output,
         reason=outcome.reason or "",
-        error=rehearsal.error,
+        error=done.error,
         log=outcome.log,
-        added=_paths(rehearsal.changes, Kind.ADDED),
-        changed=_paths(rehearsal.changes, Kind.CHANGED),
-        deleted=_paths(rehearsal.changes, Kind.DELETED),
-        files={path: held.at.read_bytes() for path, held in rehearsal.files.items()},
-        differences={change.path: unified(change) or [] for change in rehearsal.changes if change.after is not None},
+        added=_paths(done.changes, Kind.ADDED),
+        changed=_paths(done.changes, Kind.CHANGED),
+        deleted=_paths(done.changes, Kind.DELETED),
+        files={path: held.at.read_bytes() for path, held in done.files.items()},
+        differences={change.path: unified(change) or [] for change in done.changes if change.after is not None},
     )
 
 

@@ -1,4 +1,4 @@
-"""`--write DIR`: the files a publication would hold go in, one new folder with all of them comes out, or none at all."""
+"""`perago run --write DIR`: writes the result into a new folder, completely or not at all."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ _EXECUTE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def refuse_dangerous(target: Path, workspace: Path) -> None:
-    """Asked before the task runs: hours of work should not end at a folder that is in the way."""
+    """Raise `SetupError` if `target` cannot be written. Called before the task runs, so that no work is lost."""
     if target.is_symlink():
         raise SetupError(f"--write {target} is a symlink; name a new or an empty folder")
     real, source = target.resolve(), workspace.resolve()
@@ -30,7 +30,7 @@ def refuse_dangerous(target: Path, workspace: Path) -> None:
 
 
 def write(target: Path, files: Mapping[FilePath, Stored]) -> None:
-    """Fill a folder beside `target` and rename it, so nobody ever sees half of it."""
+    """Fill a folder beside `target` and rename it, so that a half-written result is never visible."""
     real = target.resolve()
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def _fill(made: Path, files: Mapping[FilePath, Stored]) -> None:
         shutil.copyfile(held.at, file)
         if held.executable:
             file.chmod(file.stat().st_mode | _EXECUTE & ~_umask())
-    # mkdtemp keeps others out; the result is as open as any folder that the person makes.
+    # mkdtemp allows the owner only; the result gets the permissions of an ordinary folder.
     made.chmod(0o777 & ~_umask())
 
 

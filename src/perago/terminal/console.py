@@ -1,17 +1,17 @@
-"""How commands speak: text, tables and JSON in; colour on a terminal, plain lines when piped, one `error:` line on stderr."""
+"""Lines, name-value tables and JSON for people and scripts: colour on a terminal, plain uncut lines in a pipe."""
 
 import contextlib
 import json
 import os
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 PIPED_WIDTH = 100_000
-"""A pipe has no right margin: nothing is wrapped or cut for a program that reads it."""
+"""Wide enough that nothing is wrapped or cut for a program that reads the pipe."""
 
 
 def stdout() -> Console:
@@ -23,30 +23,24 @@ def stderr() -> Console:
 
 
 def error(message: str, code: str = "") -> None:
-    """`error: …` on stderr, its code last; a message that lists several things keeps a line for each."""
+    """Print `error: message [code]` on stderr; further lines of the message follow as they are."""
     _labelled("error", "bold red", message, f" [{code}]" if code else "")
 
 
 def warning(message: str) -> None:
+    """Print `warning: message` on stderr."""
     _labelled("warning", "bold yellow", message)
 
 
-def traceback_tail(lines: Iterable[str]) -> None:
-    """The author's own frames, dimmed, above the `error:` line that sums them up."""
-    console = stderr()
-    for line in lines:
-        console.print(Text(printable(line.rstrip("\n"), keep="\n\t"), style="dim"))
-
-
 def write_json(value: object) -> None:
-    """For scripts: two-space JSON and nothing else on stdout."""
+    """Print indented JSON on stdout, for scripts."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 @contextlib.contextmanager
-def prints_to_stderr() -> Generator[None]:
-    """Whatever an author's code prints, by Python or by a process it starts, leaves stdout to what the command says."""
+def stdout_to_stderr() -> Generator[None]:
+    """Send what a task module prints, also through child processes, to stderr: stdout carries the command's own output."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -59,7 +53,7 @@ def prints_to_stderr() -> Generator[None]:
 
 
 def pairs(title: str, rows: Sequence[tuple[str, str | Text]]) -> None:
-    """Names and values: an aligned block under a title on a terminal, `name: value` lines when piped."""
+    """Print names and values: an aligned block under a title on a terminal, `name: value` lines in a pipe."""
     console = stdout()
     if not console.is_terminal:
         for name, value in rows:
@@ -75,24 +69,24 @@ def pairs(title: str, rows: Sequence[tuple[str, str | Text]]) -> None:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with what a terminal would obey (escape sequences, line ends, lone surrogates) made visible."""
+    """Escape what a terminal would interpret: control sequences, line ends, lone surrogates."""
     if text.isprintable():
         return text
     return "".join(_visible(char) if char not in keep and not char.isprintable() else char for char in text)
 
 
 def size(count: int) -> str:
-    """Bytes as a person reads them: `0 B`, `812 B`, `1.4 MB`."""
+    """A number of bytes as `0 B`, `812 B` or `1.4 MB`."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if value < 999.5:  # noqa: PLR2004 - the next unit begins where three digits no longer hold it
+        if value < 999.5:  # noqa: PLR2004 - rounds to four digits, so the next unit is used
             return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:.3g} TB"
 
 
 def _console(*, stderr: bool) -> Console:
-    # Made at each use: whoever replaced sys.stdout or sys.stderr in between is respected.
+    # Created at each use, because sys.stdout and sys.stderr may have been replaced since.
     console = Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = PIPED_WIDTH

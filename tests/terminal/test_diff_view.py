@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from perago.cli import diff
 from perago.local_run.changes import FileChange, Kind, unified
 from perago.local_run.folder_lake import Stored
 from perago.model import FilePath
+from perago.terminal import diff_view
 
 
 def stored(folder: Path, name: str, content: bytes) -> Stored:
@@ -18,7 +18,7 @@ def change(folder: Path, path: str, before: bytes | None, after: bytes | None) -
 
 
 def lines(*changes: FileChange) -> list[str]:
-    return [text.plain for text in diff.render(changes)]
+    return [text.plain for text in diff_view.render(changes)]
 
 
 def test_each_kind_has_its_sign_its_sizes_and_its_count(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_large_and_binary_files_are_shown_by_size_only(tmp_path: Path) -> None:
 def test_long_text_is_cut_with_a_count(tmp_path: Path) -> None:
     shown = lines(change(tmp_path, "long.txt", None, b"x\n" * 100))
     assert shown[-2] == "    … 61 more lines"
-    assert len(shown) == diff.MAX_LINES_OF_A_FILE + 3
+    assert len(shown) == diff_view.MAX_LINES_OF_A_FILE + 3
 
 
 def test_many_files_are_cut_with_a_count_but_the_totals_hold_all(tmp_path: Path) -> None:

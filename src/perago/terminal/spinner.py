@@ -1,4 +1,4 @@
-"""Events of a run come in; on a terminal, what takes long is said on stderr while it lasts. The body has the screen to itself."""
+"""A spinner on stderr for the phases of `perago run`. It is hidden while the body runs, whose output has the terminal."""
 
 from types import TracebackType
 from typing import Self
@@ -6,9 +6,9 @@ from typing import Self
 from rich.status import Status
 
 from perago import events
-from perago.cli import console
+from perago.terminal import console
 
-_WORDS = {
+_LABELS = {
     events.Phase.DOWNLOAD: "copying the workspace",
     events.Phase.PRE_CHECK: "pre checks",
     events.Phase.POST_CHECK: "post checks",
@@ -18,7 +18,7 @@ _WORDS = {
 
 
 class Spinner:
-    """A listener of events, and the context in which the spinner may turn. When piped it does nothing."""
+    """Listens to the events of an attempt and shows its phase until the context ends; does nothing in a pipe."""
 
     def __init__(self) -> None:
         screen = console.stderr()
@@ -29,12 +29,12 @@ class Spinner:
             return
         if event.phase is events.Phase.BODY:
             self._show_body(event)
-        elif isinstance(event, events.Progress) and event.phase in _WORDS:
-            self._status.update(_words(event))
+        elif isinstance(event, events.Progress) and event.phase in _LABELS:
+            self._status.update(_label(event))
             self._status.start()
 
     def _show_body(self, event: events.Event) -> None:
-        """Only a body that counts what it does is shown."""
+        """Shown only if the body reports how much it has done."""
         if self._status is None:
             return
         if isinstance(event, events.Progress) and event.total_files is not None:
@@ -51,6 +51,6 @@ class Spinner:
             self._status.stop()
 
 
-def _words(event: events.Progress) -> str:
+def _label(event: events.Progress) -> str:
     amount = f": {event.files:,} files, {console.size(event.bytes)}" if event.files else ""
-    return f"{_WORDS[event.phase]}{amount}"
+    return f"{_LABELS[event.phase]}{amount}"

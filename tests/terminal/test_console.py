@@ -4,7 +4,7 @@ import json
 import pytest
 from rich.console import Console
 
-from perago.cli import console
+from perago.terminal import console
 
 
 @pytest.mark.parametrize(
