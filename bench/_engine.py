@@ -51,7 +51,7 @@ class Engine:
         """
         self._made += 1
         self._commit = CommitId(command["ref"])
-        settings = options.Options(self._root, self._root / command["cache"], **command.get("options", {}))
+        settings = options.WorkspaceOptions(self._root, self._root / command["cache"], **command.get("options", {}))
         attempt = Attempt(WorkflowId("w"), TaskId("bench"), 0, "r", 1, 0, TaskType("t"), WorkerId("x"), 0, 0)
         ref = WorkspaceRef(self._repository, BranchName("main"), self._commit)
         execution = ExecutionId(f"{os.getpid()}x{self._made}")

@@ -30,7 +30,7 @@ from perago.lake.client import LakeFS
 from perago.model import BranchName, LakeAccess, Repository, WorkspaceRef
 from perago.provision.progress import quiet
 from perago.spark import engine, options, s3a, workspace
-from perago.spark.session import Engine
+from perago.spark.session import SparkEngine
 from perago.workspace import options as workspace_options
 from perago.workspace.local_workspace import LocalWorkspace
 
@@ -58,7 +58,7 @@ QUICK = [Case("large files", 256, 4, 2), Case("small files", 16, 40, 1)]
 class Bench:
     """One repository, one warm engine, one directory."""
 
-    def __init__(self, endpoints: Endpoints, spark: Engine, root: Path) -> None:
+    def __init__(self, endpoints: Endpoints, spark: SparkEngine, root: Path) -> None:
         self.lake = LakeFS(
             endpoints.lakefs_url,
             endpoints.access_key_id,
@@ -84,10 +84,10 @@ class Bench:
             return {}
 
         polled, task = self.scene.start(), attempt_parts.DictTask(timed, read_only)
-        around = workspace.Surroundings(self.spark, self.access, lambda: False)
+        around = workspace.SparkDependencies(self.spark, self.access, lambda: False)
 
-        def made(ref: WorkspaceRef) -> workspace.SparkBranch:
-            return workspace.SparkBranch(self.lake, ref, "data", around)
+        def made(ref: WorkspaceRef) -> workspace.SparkBranchWorkspace:
+            return workspace.SparkBranchWorkspace(self.lake, ref, "data", around)
 
         began = time.perf_counter()
         outcome = self.scene.run(polled, task, workspaces=made)
@@ -106,7 +106,7 @@ class Bench:
 
     def by_hand(self, name: str, body: Callable[[Any, Path], object]) -> float:
         """Download, Spark on local files, upload and commit."""
-        settings = workspace_options.Options(self.root / "attempts", self.root / f"cache-{name}", cache_bytes=0)
+        settings = workspace_options.WorkspaceOptions(self.root / "attempts", self.root / f"cache-{name}", cache_bytes=0)
         attempt, branch = self.scene.start().attempt, BranchName(f"by-hand-{secrets.token_hex(4)}")
         execution: Any = secrets.token_hex(4)
         session = self.spark.session({})
@@ -216,7 +216,7 @@ def scaling(root: Path, rows: int) -> dict[int, float]:
     found: dict[int, float] = {}
     for executors in (1, 2):
         chosen = {**DRIVER, "spark.master": f"local-cluster[{executors},1,1024]", "spark.executor.memory": "1g"}
-        spark = engine.make(options.Options(root / f"scaling-{executors}", properties=chosen), quiet)
+        spark = engine.make(options.SparkOptions(root / f"scaling-{executors}", properties=chosen), quiet)
         session = spark.session({})
         hashed(session.spark, rows // 10)
         found[executors] = took(lambda spark=session.spark: hashed(spark, rows))
@@ -257,7 +257,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="perago-bench-") as temporary, _lakefs.alone() as endpoints:
         root = Path(temporary)
-        spark = engine.make(options.Options(root / "spark", properties=DRIVER), quiet)
+        spark = engine.make(options.SparkOptions(root / "spark", properties=DRIVER), quiet)
         start = took(spark.start)
         bench = Bench(endpoints, spark, root)
         try:

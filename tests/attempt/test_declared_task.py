@@ -50,7 +50,7 @@ def declare(body: Callable[..., Any], *, controls: TaskControls | None = None, *
 def attempt(scene: AttemptScene, root: Path, declaration: TaskDeclaration, params: object) -> Outcome:
     polled = scene.start()
     execution = scene.execution(polled.attempt, declared_task.DeclaredTask(declaration))
-    settings = options.Options(root, cache_bytes=0)
+    settings = options.WorkspaceOptions(root, cache_bytes=0)
 
     def workspaces(ref: WorkspaceRef) -> local_workspace.LocalWorkspace:
         return local_workspace.LocalWorkspace(scene.lake, ref, "/in", polled.attempt, execution.id, settings)

@@ -335,7 +335,7 @@ def test_a_symlink_on_the_local_disk_is_refused_in_the_specified_words(real_scen
     execution = real_scene.execution(polled.attempt, DictTask(_link))
 
     def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
-        settings = options.Options(tmp_path, cache_bytes=0)
+        settings = options.WorkspaceOptions(tmp_path, cache_bytes=0)
         return local_workspace.LocalWorkspace(real_scene.lake, ref, "/in", polled.attempt, execution.id, settings)
 
     outcome = transaction.run(_with(execution, workspaces=workspaces), polled.input)

@@ -42,7 +42,7 @@ def contract(params: type[BaseModel] = Empty, result: type[BaseModel] = Empty, *
 
     function = with_workspace if workspace else free
     function.__annotations__ = {"params": params, "return": result, **({"workspace": Path} if workspace else {})}
-    derived = contract_builder.contract_of(function, has_workspace=workspace)
+    derived = contract_builder.build_contract(function, has_workspace=workspace)
     assert derived.problems == ()
     assert derived.contract is not None
     return derived.contract

@@ -76,7 +76,7 @@ def problems(params: type[BaseModel] = Empty, result: type[BaseModel] = Empty) -
     def body(params): ...  # noqa: ANN001, ANN202
 
     body.__annotations__ = {"params": params, "return": result}
-    return [str(problem) for problem in contract_builder.contract_of(body, has_workspace=False).problems]
+    return [str(problem) for problem in contract_builder.build_contract(body, has_workspace=False).problems]
 
 
 def holding(kind: Any, default: Any = ...) -> type[BaseModel]:
@@ -199,7 +199,7 @@ def test_a_serializer_without_a_return_annotation_warns_for_results_alone() -> N
     def body(params): ...  # noqa: ANN001, ANN202
 
     body.__annotations__ = {"params": Model, "return": Model}
-    assert contract_builder.contract_of(body, has_workspace=False).warnings == (
+    assert contract_builder.build_contract(body, has_workspace=False).warnings == (
         "result.n: serializer _text has no return annotation, so the output schema allows anything there; annotate it.",
     )
 

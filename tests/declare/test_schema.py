@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, computed_field, create_model
 from typing_extensions import TypedDict
 
-from perago.declare import closed_schema, schema
+from perago.declare import schema
 from perago.declare.contract import Contract
-from perago.declare.signature import Kind
+from perago.declare.signature import WorkspaceKind
 
 
 class Colour(Enum):
@@ -108,7 +108,7 @@ any_model = models(st.recursive(scalars, composed, max_leaves=4))
 def contract(model: type[BaseModel]) -> Contract:
     made = {"params": schema.of(model, "validation"), "result": schema.of(model, "serialization")}
     closed = [schema.closed_object({name: one}) for name, one in made.items()]
-    return Contract(Kind.NONE, model, model, *closed)
+    return Contract(WorkspaceKind.NONE, model, model, *closed)
 
 
 def schemas_in(node: Any) -> Iterator[dict[str, Any]]:
@@ -327,4 +327,4 @@ def test_models_that_share_a_name_are_kept_apart() -> None:
     ],
 )
 def test_misfits(wanted: dict[str, Any], value: Any, misfits: list[str]) -> None:
-    assert list(closed_schema.misfits(wanted, value, "v")) == misfits
+    assert list(schema.violations(wanted, value, "v")) == misfits

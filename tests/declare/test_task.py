@@ -22,7 +22,7 @@ from perago import (
     require_glob,
     task,
 )
-from perago.declare.signature import Kind
+from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration, declaration_of
 
 if TYPE_CHECKING:
@@ -106,20 +106,24 @@ def test_the_function_stays_the_function_and_carries_its_declaration() -> None:
 
 @pytest.mark.parametrize(
     ("function", "workspace", "kind"),
-    [(plain, None, Kind.NONE), (local, WorkspaceSpec(), Kind.LOCAL), (spark, WorkspaceSpec(prefix="/a/b"), Kind.SPARK)],
+    [
+        (plain, None, WorkspaceKind.NONE),
+        (local, WorkspaceSpec(), WorkspaceKind.LOCAL),
+        (spark, WorkspaceSpec(prefix="/a/b"), WorkspaceKind.SPARK),
+    ],
 )
-def test_the_three_signatures(function: Callable[..., Any], workspace: WorkspaceSpec | None, kind: Kind) -> None:
+def test_the_three_signatures(function: Callable[..., Any], workspace: WorkspaceSpec | None, kind: WorkspaceKind) -> None:
     declaration = declare(function, workspace=workspace)
     assert declaration.kind is kind
     assert (declaration.contract.params, declaration.contract.result) == (P, R)
-    assert declaration.publishes == (kind is not Kind.NONE)
+    assert declaration.publishes == (kind is not WorkspaceKind.NONE)
 
 
 def test_positional_only_parameters_are_positional() -> None:
     def body(workspace: Path, params: P, /) -> R:
         return R(n=1)
 
-    assert declare(body, workspace=WorkspaceSpec()).kind is Kind.LOCAL
+    assert declare(body, workspace=WorkspaceSpec()).kind is WorkspaceKind.LOCAL
 
 
 @pytest.mark.parametrize("name", ["features.build", "a", "A_b-c.d", "größe", "x" * 255, "..x", "a:b", "http"])

@@ -46,22 +46,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark_runtime() -> runtime.Runtime:
+def spark_runtime() -> runtime.SparkRuntime:
     return runtime.ensure()
 
 
 @pytest.fixture(scope="session")
-def quick(stack: Endpoints, spark_runtime: runtime.Runtime) -> str:
+def quick(stack: Endpoints, spark_runtime: runtime.SparkRuntime) -> str:
     """Java options of drivers that are killed soon, for tests that start many."""
     return spark_class_archive.java_options(stack)
 
 
 @pytest.fixture(scope="session")
-def driver(spark_runtime: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def driver(spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     scratch: Path = tmp_path_factory.mktemp("spark")
     cache = Cache(default_root(), StopRequest(), quiet)
     jars = ",".join(str(maven.jar(cache, coordinates, sha256)) for coordinates, sha256 in DELTA.items())
-    made = Driver(options.Options(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: spark_runtime)
+    made = Driver(options.SparkOptions(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: spark_runtime)
     yield made
     made.close()
     assert list(scratch.iterdir()) == []

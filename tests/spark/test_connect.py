@@ -20,7 +20,7 @@ from perago.errors import RuntimeConfigError, TaskStatus
 from perago.in_memory import scenario
 from perago.model import LakeAccess
 from perago.process.child_process import ChildProcess
-from perago.spark import connect, options, quiesce, runtime
+from perago.spark import connect, options, runtime, session
 from perago.spark.driver import Driver
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -42,7 +42,9 @@ class ConnectServer:
 
 
 @pytest.fixture(scope="module")
-def server(driver: Driver, spark_runtime: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+def server(
+    driver: Driver, spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConnectServer]:
     """A process has one kind of Spark at a time: the driver of the other tests rests."""
     driver.close()
     room = tmp_path_factory.mktemp("connect")
@@ -62,15 +64,15 @@ def server(driver: Driver, spark_runtime: runtime.Runtime, tmp_path_factory: pyt
 
 
 @pytest.fixture
-def remote(server: ConnectServer, tmp_path: Path) -> Iterator[connect.Remote]:
-    made = connect.Remote(options.Options(tmp_path, remote=server.url))
+def remote(server: ConnectServer, tmp_path: Path) -> Iterator[connect.ConnectEngine]:
+    made = connect.ConnectEngine(options.SparkOptions(tmp_path, remote=server.url))
     yield made
     made.close()
 
 
 @pytest.fixture
 def harness(
-    stack: Endpoints, access: LakeAccess, remote: connect.Remote, fresh_name: Callable[[], str]
+    stack: Endpoints, access: LakeAccess, remote: connect.ConnectEngine, fresh_name: Callable[[], str]
 ) -> Iterator[SparkHarness]:
     lake, name = LakeFSAdmin(stack), fresh_name()
     scene = lake.scene(name)
@@ -81,7 +83,7 @@ def harness(
 
 
 def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(
-    harness: SparkHarness, remote: connect.Remote
+    harness: SparkHarness, remote: connect.ConnectEngine
 ) -> None:
     remote.start()
     a = harness.csv("raw/rows.csv")
@@ -179,18 +181,18 @@ def test_a_body_that_stops_its_session_hurts_itself_alone(harness: SparkHarness)
 def test_properties_that_belong_to_the_server_are_refused_and_others_reach_the_session(
     server: ConnectServer, tmp_path: Path
 ) -> None:
-    wanted = options.Options(tmp_path, remote=server.url, properties={"spark.executor.memory": "2g"})
+    wanted = options.SparkOptions(tmp_path, remote=server.url, properties={"spark.executor.memory": "2g"})
     with pytest.raises(RuntimeConfigError, match=r"takes no spark\.executor\.memory from a session; set it where the server is"):
-        connect.Remote(wanted).start()
-    wanted = options.Options(tmp_path, remote=server.url, properties={"spark.sql.session.timeZone": "Europe/Berlin"})
-    engine = connect.Remote(wanted)
+        connect.ConnectEngine(wanted).start()
+    wanted = options.SparkOptions(tmp_path, remote=server.url, properties={"spark.sql.session.timeZone": "Europe/Berlin"})
+    engine = connect.ConnectEngine(wanted)
     session = engine.session({})
     assert session.spark.conf.get("spark.sql.session.timeZone") == "Europe/Berlin"
     session.close()
     engine.close()
 
 
-def test_a_server_without_the_jars_is_refused(remote: connect.Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_the_jars_is_refused(remote: connect.ConnectEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "_CLASSES", ("java.lang.String", "no.such.Committer"))
     with pytest.raises(RuntimeConfigError, match=r"lacks no\.such\.Committer; start it with --packages org\.apache\.hadoop:"):
         remote.start()
@@ -198,12 +200,12 @@ def test_a_server_without_the_jars_is_refused(remote: connect.Remote, monkeypatc
 
 def test_an_address_without_a_server_is_refused_without_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
-    nobody = connect.Remote(options.Options(tmp_path, remote="sc://127.0.0.1:1"))
+    nobody = connect.ConnectEngine(options.SparkOptions(tmp_path, remote="sc://127.0.0.1:1"))
     with pytest.raises(RuntimeConfigError, match=r"PERAGO_SPARK_REMOTE cannot be used: .*Connection refused"):
         nobody.start()
-    wrong = options.Options(tmp_path, remote="sc:///;token=hush")
+    wrong = options.SparkOptions(tmp_path, remote="sc:///;token=hush")
     with pytest.raises(RuntimeConfigError, match="write sc://HOST:PORT") as refused:
-        connect.Remote(wrong).start()
+        connect.ConnectEngine(wrong).start()
     assert "hush" not in f"{refused.value} {wrong!r}"
     nobody.close()
 
@@ -214,7 +216,7 @@ def test_a_server_that_dies_costs_the_attempt_and_nothing_is_published(
     """Last in this file: there is no server after it."""
     a = harness.csv("raw/rows.csv")
     monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
-    monkeypatch.setattr(quiesce, "SECONDS", 1.0)
+    monkeypatch.setattr(session, "QUIET_SECONDS", 1.0)
 
     def body(workspace: SparkWorkspace) -> object:
         workspace.write_text("done", "yes")

@@ -10,14 +10,14 @@ from perago.model import LakeAccess, Repository
 from perago.provision.progress import quiet
 from perago.spark import committer_leftovers, driver, driver_directory, engine, options, runtime, s3a
 from perago.spark.job_monitor import progress
-from perago.spark.session import Work
+from perago.spark.session import JobProgress
 
-NEEDED = runtime.Runtime(Path("/java"), (Path("/jars/a.jar"), Path("/jars/b.jar")))
+NEEDED = runtime.SparkRuntime(Path("/java"), (Path("/jars/a.jar"), Path("/jars/b.jar")))
 ACCESS = LakeAccess("https://lake.example.com", "key-id", "secret-key")
 
 
 def test_local_mode_is_the_default_and_needs_nothing_but_the_machine(tmp_path: Path) -> None:
-    made = driver.start_properties(options.Options(tmp_path).chosen(), NEEDED, tmp_path)
+    made = driver.start_properties(options.SparkOptions(tmp_path).chosen(), NEEDED, tmp_path)
     assert made["spark.master"] == "local[*]"
     assert made["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
     assert made["spark.jars"] == ""
@@ -27,7 +27,7 @@ def test_local_mode_is_the_default_and_needs_nothing_but_the_machine(tmp_path: P
 def test_a_cluster_gets_the_jars_shipped_beside_those_that_were_chosen(tmp_path: Path) -> None:
     file = tmp_path / "spark.conf"
     file.write_text("# ours\nspark.jars /mine.jar\nspark.executor.memory=3g\nspark.sql.session.timeZone : Europe/Berlin\n\n")
-    chosen = options.Options(tmp_path, master="spark://far:7077", conf_file=file).chosen()
+    chosen = options.SparkOptions(tmp_path, master="spark://far:7077", conf_file=file).chosen()
     made = driver.start_properties(chosen, NEEDED, tmp_path)
     assert made["spark.master"] == "spark://far:7077"
     assert made["spark.jars"] == "file:///jars/a.jar,file:///jars/b.jar,/mine.jar"
@@ -38,12 +38,12 @@ def test_a_cluster_gets_the_jars_shipped_beside_those_that_were_chosen(tmp_path:
 
 def test_a_conf_file_that_cannot_be_understood_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeConfigError, match="cannot be read: FileNotFoundError"):
-        options.Options(tmp_path, conf_file=tmp_path / "none").chosen()
+        options.SparkOptions(tmp_path, conf_file=tmp_path / "none").chosen()
     (tmp_path / "odd").write_text("a b\n=x\n")
     with pytest.raises(RuntimeConfigError, match="line 2: write `key value`"):
-        options.Options(tmp_path, conf_file=tmp_path / "odd").chosen()
+        options.SparkOptions(tmp_path, conf_file=tmp_path / "odd").chosen()
     with pytest.raises(RuntimeConfigError, match="exclude each other"):
-        options.Options(tmp_path, master="yarn", remote="sc://far")
+        options.SparkOptions(tmp_path, master="yarn", remote="sc://far")
 
 
 def test_properties_survive_the_way_through_a_file() -> None:
@@ -53,7 +53,7 @@ def test_properties_survive_the_way_through_a_file() -> None:
 def test_connect_without_its_packages_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(RuntimeConfigError, match=r"needs grpc, .*; run: pip install 'perago\[connect\]'"):
-        engine.make(options.Options(tmp_path, remote="sc://far"), quiet).start()
+        engine.make(options.SparkOptions(tmp_path, remote="sc://far"), quiet).start()
 
 
 def test_credentials_stand_under_one_repository_and_in_no_text() -> None:
@@ -91,5 +91,5 @@ def test_homes_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path: Path
 
 
 def test_progress_reads_like_a_sentence() -> None:
-    assert progress(Work(1, 8, 3, 0, 0)).note == "1 stage: 3 of 8 tasks"
-    assert progress(Work(2, 40, 12, 1500, 9)).note == "2 stages: 12 of 40 tasks, 1,500 rows written"
+    assert progress(JobProgress(1, 8, 3, 0, 0)).note == "1 stage: 3 of 8 tasks"
+    assert progress(JobProgress(2, 40, 12, 1500, 9)).note == "2 stages: 12 of 40 tasks, 1,500 rows written"

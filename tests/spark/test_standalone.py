@@ -34,18 +34,18 @@ SPECULATIVE = {
 
 
 @pytest.fixture(scope="module")
-def two_workers(spark_runtime: runtime.Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def two_workers(spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with cluster(spark_runtime, tmp_path_factory.mktemp("cluster")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def far(
-    driver: Driver, spark_runtime: runtime.Runtime, two_workers: Cluster, tmp_path_factory: pytest.TempPathFactory
+    driver: Driver, spark_runtime: runtime.SparkRuntime, two_workers: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Driver]:
     """A process has one driver: the one of the other tests rests."""
     driver.close()
-    wanted = options.Options(tmp_path_factory.mktemp("far"), master=two_workers.url, properties=SPECULATIVE)
+    wanted = options.SparkOptions(tmp_path_factory.mktemp("far"), master=two_workers.url, properties=SPECULATIVE)
     made = Driver(wanted, lambda: spark_runtime)
     yield made
     made.close()

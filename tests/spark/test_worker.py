@@ -10,13 +10,13 @@ from tests.support import worker_harness
 
 from perago.dev.stack import Endpoints
 from perago.model import CommitId, WorkflowId
-from perago.spark.runtime import Runtime
+from perago.spark.runtime import SparkRuntime
 
 CRAWL = "tests.support.tasks.spark_crawl"
 
 
 @pytest.fixture
-def harness(stack: Endpoints, spark_runtime: Runtime, tmp_path: Path) -> Iterator[worker_harness.WorkerHarness]:
+def harness(stack: Endpoints, spark_runtime: SparkRuntime, tmp_path: Path) -> Iterator[worker_harness.WorkerHarness]:
     with worker_harness.open_harness(stack, tmp_path / "harness") as made:
         yield made
 

@@ -21,7 +21,7 @@ class SparkHarness:
     """One repository, one warm engine, and bodies that run on them as attempts."""
 
     scene: AttemptScene
-    engine: session.Engine
+    engine: session.SparkEngine
     access: LakeAccess
     is_cancelled: Callable[[], bool] = lambda: False
     heard: list[events.Event] = field(default_factory=list[events.Event])
@@ -30,9 +30,9 @@ class SparkHarness:
         task = attempt_parts.DictTask(cast("Callable[[attempt_parts.Files], object]", body), read_only, **checks)
         return self.scene.run(polled or self.scene.start(), task, workspaces=self.workspace)
 
-    def workspace(self, ref: WorkspaceRef) -> workspace.SparkBranch:
-        around = workspace.Surroundings(self.engine, self.access, self.is_cancelled, self.heard.append)
-        return workspace.SparkBranch(self.scene.lake, ref, "/in", around)
+    def workspace(self, ref: WorkspaceRef) -> workspace.SparkBranchWorkspace:
+        around = workspace.SparkDependencies(self.engine, self.access, self.is_cancelled, self.heard.append)
+        return workspace.SparkBranchWorkspace(self.scene.lake, ref, "/in", around)
 
     def head(self) -> Commit:
         return self.scene.head()

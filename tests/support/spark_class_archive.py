@@ -60,7 +60,7 @@ def main(file: str, stack: Endpoints) -> None:
 
     with tempfile.TemporaryDirectory() as scratch:
         chosen = {"spark.master": "local[1]", "spark.driver.extraJavaOptions": f"{QUICK} -XX:ArchiveClassesAtExit={file}"}
-        driver = Driver(options.Options(Path(scratch), properties=chosen), runtime.ensure)
+        driver = Driver(options.SparkOptions(Path(scratch), properties=chosen), runtime.ensure)
         site = RealSite(stack, f"classes-{uuid.uuid4().hex[:12]}")
         access = LakeAccess(stack.s3_url, stack.access_key_id, stack.secret_access_key)
         spark = driver.session(s3a.session_settings(site.repository, access)).spark

@@ -12,7 +12,7 @@ import pyspark
 from tests.support.worker_harness import command, eventually
 
 from perago.process.child_process import ChildProcess, Command
-from perago.spark.runtime import Runtime
+from perago.spark.runtime import SparkRuntime
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -35,7 +35,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(needed: Runtime, directory: Path) -> Generator[Cluster]:
+def cluster(needed: SparkRuntime, directory: Path) -> Generator[Cluster]:
     with contextlib.ExitStack() as stack:
         master = _start(needed, directory / "master", [_MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"])
         stack.callback(master.kill)
@@ -76,7 +76,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _start(needed: Runtime, directory: Path, line: list[str], memory: str = "256m") -> ChildProcess:
+def _start(needed: SparkRuntime, directory: Path, line: list[str], memory: str = "256m") -> ChildProcess:
     directory.mkdir()
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     env = {**os.environ, "JAVA_HOME": str(needed.java_home), "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": memory}

@@ -139,12 +139,17 @@ class WorkspaceHarness:
 
     def __init__(self, setup: LakeSetup, root: Path) -> None:
         self.setup = setup
-        self.settings = options.Options(root=root)
+        self.settings = options.WorkspaceOptions(root=root)
         self.events: list[events.Event] = []
         self._executions = 0
 
     def workspace(
-        self, commit: CommitId, prefix: str = "/", *, settings: options.Options | None = None, lake: port.Lake | None = None
+        self,
+        commit: CommitId,
+        prefix: str = "/",
+        *,
+        settings: options.WorkspaceOptions | None = None,
+        lake: port.Lake | None = None,
     ) -> local_workspace.LocalWorkspace:
         self._executions += 1
         ref = WorkspaceRef(self.setup.repository, MAIN, commit)
@@ -156,7 +161,7 @@ class WorkspaceHarness:
 
     @contextmanager
     def opened(
-        self, commit: CommitId, prefix: str = "/", *, settings: options.Options | None = None
+        self, commit: CommitId, prefix: str = "/", *, settings: options.WorkspaceOptions | None = None
     ) -> Generator[local_workspace.LocalWorkspace]:
         workspace = self.workspace(commit, prefix, settings=settings)
         try:

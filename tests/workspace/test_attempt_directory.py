@@ -30,9 +30,9 @@ def killed_executor(root: Path, execution: str, *, forks: bool = False) -> Gener
     script = f"""
 import os, signal
 from pathlib import Path
-from perago.workspace import scratch
-from tests.workspace import kit
-made = scratch.create(Path({str(root)!r}), kit.attempt("t9"), {execution!r})
+from perago.workspace import attempt_directory
+from tests.support import workspaces
+made = attempt_directory.create(Path({str(root)!r}), workspaces.attempt("t9"), {execution!r})
 (made.work / "data").write_text("x")
 if {forks} and os.fork() == 0:
     os.read(0, 1)
@@ -148,7 +148,7 @@ def test_a_sweep_leaves_the_living_alone_and_removes_the_dead(tmp_path: Path) ->
     living = make(tmp_path)
     die_without_cleaning(tmp_path, "dead")
     (tmp_path / "not-ours").mkdir()
-    removed = attempt_directory.sweep(tmp_path)
+    removed = attempt_directory.remove_abandoned(tmp_path)
     assert [path.name for path in removed] == ["t9-dead"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["not-ours", "t1-e1"]
     living.verify()
@@ -157,27 +157,27 @@ def test_a_sweep_leaves_the_living_alone_and_removes_the_dead(tmp_path: Path) ->
 
 def test_a_sweep_by_age_spares_what_is_young(tmp_path: Path) -> None:
     die_without_cleaning(tmp_path, "dead")
-    assert attempt_directory.sweep(tmp_path, older_than_seconds=3600) == []
+    assert attempt_directory.remove_abandoned(tmp_path, older_than_seconds=3600) == []
     os.utime(tmp_path / "t9-dead" / MARKER_NAME, (0, 0))
-    assert len(attempt_directory.sweep(tmp_path, older_than_seconds=3600)) == 1
+    assert len(attempt_directory.remove_abandoned(tmp_path, older_than_seconds=3600)) == 1
 
 
 def test_only_the_dead_executors_directory_is_collected(tmp_path: Path) -> None:
     die_without_cleaning(tmp_path, "dead1")
     die_without_cleaning(tmp_path, "dead2")
     living = make(tmp_path)
-    assert attempt_directory.collect(tmp_path, ExecutionId("dead1"))
-    assert not attempt_directory.collect(tmp_path, ExecutionId("dead1"))
-    assert not attempt_directory.collect(tmp_path, E1)
+    assert attempt_directory.remove_execution(tmp_path, ExecutionId("dead1"))
+    assert not attempt_directory.remove_execution(tmp_path, ExecutionId("dead1"))
+    assert not attempt_directory.remove_execution(tmp_path, E1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t1-e1", "t9-dead2"]
     living.remove()
-    attempt_directory.sweep(tmp_path)
+    attempt_directory.remove_abandoned(tmp_path)
 
 
 def test_a_process_that_the_body_forked_does_not_keep_the_lock_of_a_dead_executor(tmp_path: Path) -> None:
     with killed_executor(tmp_path, "dead", forks=True):
         end = time.monotonic() + 10
-        while not (collected := attempt_directory.collect(tmp_path, ExecutionId("dead"))) and time.monotonic() < end:
+        while not (collected := attempt_directory.remove_execution(tmp_path, ExecutionId("dead"))) and time.monotonic() < end:
             time.sleep(0.01)
         assert collected
 
@@ -185,17 +185,17 @@ def test_a_process_that_the_body_forked_does_not_keep_the_lock_of_a_dead_executo
 def test_a_forked_child_does_not_take_the_lock_with_it(tmp_path: Path) -> None:
     made = make(tmp_path)
     subprocess.run([sys.executable, "-c", "import os; os._exit(0)"], check=True)
-    assert attempt_directory.sweep(tmp_path) == []
+    assert attempt_directory.remove_abandoned(tmp_path) == []
     made.remove()
 
 
 def test_what_was_cut_off_while_it_was_made_is_swept_when_it_is_old(tmp_path: Path) -> None:
     unfinished = tmp_path / ".new-t1-e1"
     (unfinished / "work").mkdir(parents=True)
-    attempt_directory.sweep(tmp_path)
+    attempt_directory.remove_abandoned(tmp_path)
     assert unfinished.exists()
     os.utime(unfinished, (0, 0))
-    attempt_directory.sweep(tmp_path)
+    attempt_directory.remove_abandoned(tmp_path)
     assert not unfinished.exists()
 
 
@@ -203,12 +203,12 @@ def test_what_a_dead_executor_had_only_begun_to_make_is_collected_at_once(tmp_pa
     ours, others = tmp_path / ".new-t1-e1", tmp_path / ".new-t1-e2"
     for unfinished in (ours, others):
         (unfinished / "work").mkdir(parents=True)
-    attempt_directory.collect(tmp_path, ExecutionId("e1"))
+    attempt_directory.remove_execution(tmp_path, ExecutionId("e1"))
     assert (ours.exists(), others.exists()) == (False, True)
 
 
 def test_sweeping_what_does_not_exist_is_nothing(tmp_path: Path) -> None:
-    assert attempt_directory.sweep(tmp_path / "never") == []
+    assert attempt_directory.remove_abandoned(tmp_path / "never") == []
 
 
 def test_removal_survives_modes_links_and_depth() -> None:
@@ -216,7 +216,7 @@ def test_removal_survives_modes_links_and_depth() -> None:
     script = f"""
 import os, sys
 from pathlib import Path
-from perago.workspace import removal
+from perago.workspace import rmtree
 if os.geteuid() == 0:
     os.setegid({NOBODY}); os.seteuid({NOBODY})
 top = Path(sys.argv[1]) / "tree"
@@ -230,7 +230,7 @@ open("deep", "w").close()
 os.chdir("/")
 (top / "locked/inner").chmod(0)
 (top / "locked").chmod(0o500)
-left = removal.remove_tree(top)
+left = rmtree.remove_tree(top)
 assert left is None, left
 assert not top.exists()
 """
@@ -258,4 +258,4 @@ def test_what_cannot_be_removed_is_reported_and_the_marker_stays(tmp_path: Path,
     assert "stuck: Operation not permitted" in left
     assert (made.path / MARKER_NAME).exists()
     monkeypatch.undo()
-    assert attempt_directory.sweep(tmp_path) == [made.path]
+    assert attempt_directory.remove_abandoned(tmp_path) == [made.path]

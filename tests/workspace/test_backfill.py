@@ -17,8 +17,8 @@ PATH = FilePath("large")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[content_cache.Cache]:
-    made = content_cache.Cache(tmp_path / "cache")
+def store(tmp_path: Path) -> Iterator[content_cache.ContentCache]:
+    made = content_cache.ContentCache(tmp_path / "cache")
     yield made
     made.flush()
 
@@ -27,7 +27,7 @@ def downloaded(work: Path) -> diff.Manifest:
     work.mkdir()
     (work / PATH).write_bytes(LARGE)
     status = scan.file_stat((work / PATH).stat())
-    return {PATH: diff.Entry(len(LARGE), workspaces.md5(LARGE), status, executable=False)}
+    return {PATH: diff.ManifestEntry(len(LARGE), workspaces.md5(LARGE), status, executable=False)}
 
 
 def edit(file: Path) -> None:
@@ -58,17 +58,17 @@ def test_a_second_attempt_reads_nothing_of_a_large_file_that_the_first_one_left_
 
 @pytest.mark.parametrize("harm", [edit, replace, Path.unlink])
 def test_what_the_body_did_before_the_copy_keeps_it_out(
-    store: content_cache.Cache, tmp_path: Path, harm: Callable[[Path], object]
+    store: content_cache.ContentCache, tmp_path: Path, harm: Callable[[Path], object]
 ) -> None:
     manifest = downloaded(tmp_path / "work")
     harm(tmp_path / "work" / PATH)
-    backfill.Filling(store, str(tmp_path / "work"), manifest, [PATH]).finish()
-    assert not store.holds(workspaces.md5(LARGE), len(LARGE))
-    assert store.is_on
+    backfill.CacheBackfill(store, str(tmp_path / "work"), manifest, [PATH]).finish()
+    assert not store.contains(workspaces.md5(LARGE), len(LARGE))
+    assert store.is_enabled
 
 
 def test_what_the_body_does_during_the_copy_keeps_it_out(
-    store: content_cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: content_cache.ContentCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = downloaded(tmp_path / "work")
     copy = content_cache.file_copy.copy
@@ -78,23 +78,23 @@ def test_what_the_body_does_during_the_copy_keeps_it_out(
         return copy(*arguments)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(content_cache.file_copy, "copy", slow)
-    backfill.Filling(store, str(tmp_path / "work"), manifest, [PATH]).finish()
-    assert not store.holds(workspaces.md5(LARGE), len(LARGE))
+    backfill.CacheBackfill(store, str(tmp_path / "work"), manifest, [PATH]).finish()
+    assert not store.contains(workspaces.md5(LARGE), len(LARGE))
 
 
 def test_giving_up_leaves_the_rest_and_no_thread(
-    store: content_cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: content_cache.ContentCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = downloaded(tmp_path / "work")
     kept: list[str] = []
-    job: list[backfill.Filling] = []
+    job: list[backfill.CacheBackfill] = []
 
     def insert(source: str, *_: object, **__: object) -> None:
         kept.append(source)
-        job[0]._given_up.set()
+        job[0]._stopped.set()
 
     monkeypatch.setattr(store, "insert", insert)
     monkeypatch.setattr(backfill.threading.Thread, "start", lambda _self: None)
-    job.append(backfill.Filling(store, str(tmp_path / "work"), manifest, [PATH, PATH, PATH]))
+    job.append(backfill.CacheBackfill(store, str(tmp_path / "work"), manifest, [PATH, PATH, PATH]))
     job[0]._fill([PATH, PATH, PATH])
     assert len(kept) == 1

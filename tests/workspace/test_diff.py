@@ -20,17 +20,17 @@ class Folder:
         self.root = root
         self.hashed: list[str] = []
 
-    def manifest(self) -> dict[FilePath, diff.Entry]:
+    def manifest(self) -> dict[FilePath, diff.ManifestEntry]:
         found = scan.scan(str(self.root))
         newest = max((status.ctime_ns for status in found.files.values()), default=0)
-        assert filesystem_probes.settle(str(self.root), newest) > newest
+        assert filesystem_probes.wait_for_clock(str(self.root), newest) > newest
         return {path: self._entry(path, status) for path, status in found.files.items()}
 
-    def _entry(self, path: FilePath, status: scan.FileStat) -> diff.Entry:
-        return diff.Entry(status.size, scan.digest(str(self.root), path, status), status, status.executable)
+    def _entry(self, path: FilePath, status: scan.FileStat) -> diff.ManifestEntry:
+        return diff.ManifestEntry(status.size, scan.digest(str(self.root), path, status), status, status.executable)
 
-    def changes(self, before: diff.Manifest) -> diff.Change:
-        return diff.diff(before, diff.survey(before, scan.scan(str(self.root)), self._digest))
+    def changes(self, before: diff.Manifest) -> diff.FileChanges:
+        return diff.diff(before, diff.build_manifest(before, scan.scan(str(self.root)), self._digest))
 
     def _digest(self, path: FilePath, status: scan.FileStat) -> str:
         self.hashed.append(path)
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def uploaded(change: diff.Change) -> list[str]:
+def uploaded(change: diff.FileChanges) -> list[str]:
     return [upload.path for upload in change.uploads]
 
 
@@ -153,15 +153,15 @@ def test_an_error_while_hashing_is_the_error_of_the_survey(folder: Folder) -> No
     found = scan.scan(str(folder.root))
     (folder.root / "7").unlink()
     with pytest.raises(WorkspaceError, match="'7' vanished"):
-        diff.survey(before, found, lambda path, status: scan.digest(str(folder.root), path, status))
+        diff.build_manifest(before, found, lambda path, status: scan.digest(str(folder.root), path, status))
 
 
 STATUS = scan.FileStat(1, 1, 1, 1, executable=False)
 TREES = st.dictionaries(st.sampled_from("abcdef").map(FilePath), st.sampled_from("xyz"), max_size=6)
 
 
-def entries(content: dict[FilePath, str]) -> dict[FilePath, diff.Entry]:
-    return {path: diff.Entry(1, md5, STATUS, executable=False) for path, md5 in content.items()}
+def entries(content: dict[FilePath, str]) -> dict[FilePath, diff.ManifestEntry]:
+    return {path: diff.ManifestEntry(1, md5, STATUS, executable=False) for path, md5 in content.items()}
 
 
 @given(TREES, TREES)

@@ -190,4 +190,4 @@ def test_housekeeping_that_fails_is_an_event_and_no_error(
     assert "failed to clean local workspace: x: Operation not permitted" in repr(memory_harness.events[-1])
     monkeypatch.undo()
     memory_harness.workspace(CommitId("any")).close()
-    assert len(attempt_directory.sweep(memory_harness.settings.root)) == 1
+    assert len(attempt_directory.remove_abandoned(memory_harness.settings.root)) == 1

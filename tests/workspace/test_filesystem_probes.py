@@ -12,20 +12,20 @@ from perago.workspace import filesystem_probes, scan
 def test_settling_waits_until_the_clock_of_the_file_system_has_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([5, 5, 5, 6])
     monkeypatch.setattr(filesystem_probes, "_touch", lambda _: next(ticks))
-    assert filesystem_probes.settle(str(tmp_path), 5) == 6
+    assert filesystem_probes.wait_for_clock(str(tmp_path), 5) == 6
     assert list(tmp_path.iterdir()) == []
 
 
 def test_settling_gives_up_on_a_clock_that_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystem_probes, "_touch", lambda _: 5)
-    assert filesystem_probes.settle(str(tmp_path), 5) == 5
+    assert filesystem_probes.wait_for_clock(str(tmp_path), 5) == 5
 
 
 def test_files_as_young_as_a_standing_clock_are_compared_by_content(
     memory_harness: workspaces.WorkspaceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = memory_harness.setup.commit({"p/a": b"one", "p/b": b"two"})
-    monkeypatch.setattr(filesystem_probes, "settle", lambda *_: 0)
+    monkeypatch.setattr(filesystem_probes, "wait_for_clock", lambda *_: 0)
     hashed: list[FilePath] = []
     real = scan.digest
 
@@ -55,5 +55,5 @@ def test_a_file_system_that_keeps_names_apart_is_told_from_one_that_folds(
 def test_the_probes_use_names_that_no_business_file_meets(tmp_path: Path) -> None:
     for _ in itertools.repeat(None, 3):
         (tmp_path / ".clock").write_bytes(b"theirs")
-        filesystem_probes.settle(str(tmp_path), 0)
+        filesystem_probes.wait_for_clock(str(tmp_path), 0)
         assert (tmp_path / ".clock").read_bytes() == b"theirs"

@@ -40,7 +40,7 @@ def test_hostile_but_legal_names_round_trip(harness: workspaces.WorkspaceHarness
     with harness.opened(base, "p") as workspace:
         workspaces.write(workspace.argument(), files)
         made = harness.publish(workspace, base)
-    with harness.opened(made, "p", settings=options.Options(harness.settings.root, cache_bytes=0)) as workspace:
+    with harness.opened(made, "p", settings=options.WorkspaceOptions(harness.settings.root, cache_bytes=0)) as workspace:
         assert workspaces.read(workspace.argument()) == {"start": b"", **files}
         assert workspace.changed().is_empty
 
@@ -181,7 +181,7 @@ def test_content_type_and_user_metadata_survive_untouched_edited_and_mode_change
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 30])
 def test_executable_bits_survive_a_round_trip(harness: workspaces.WorkspaceHarness, cache_bytes: int) -> None:
-    settings = options.Options(harness.settings.root, cache_bytes=cache_bytes)
+    settings = options.WorkspaceOptions(harness.settings.root, cache_bytes=cache_bytes)
     base = harness.setup.commit({"p/plain": b"1"})
     with harness.opened(base, "p", settings=settings) as workspace:
         root = workspace.argument()
@@ -207,7 +207,7 @@ def test_zero_bytes_and_large_files_round_trip(harness: workspaces.WorkspaceHarn
         with (workspace.argument() / "sparse").open("wb") as file:
             file.truncate(3 << 20)
         made = harness.publish(workspace, base)
-    for settings in (options.Options(harness.settings.root, cache_bytes=0), harness.settings):
+    for settings in (options.WorkspaceOptions(harness.settings.root, cache_bytes=0), harness.settings):
         with harness.opened(made, "p", settings=settings) as workspace:
             expected = {"start": b"s", "large": large, "zero": b"", "sparse": bytes(3 << 20)}
             assert workspaces.read(workspace.argument()) == expected
@@ -266,7 +266,7 @@ def test_a_root_that_is_lost_during_the_scan_is_noticed(
         root = workspace.argument()
         real = scan.scan
 
-        def replace_and_scan(path: str) -> scan.Scan:
+        def replace_and_scan(path: str) -> scan.ScanResult:
             replaced(root)
             return real(path)
 
@@ -359,7 +359,7 @@ def test_a_body_may_change_directory_and_umask(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     commit = harness.setup.commit({"p/a": b"1"})
-    with harness.opened(commit, "p", settings=options.Options(Path("scratch"))) as workspace:
+    with harness.opened(commit, "p", settings=options.WorkspaceOptions(Path("scratch"))) as workspace:
         root = workspace.argument()
         assert root.is_absolute()
         monkeypatch.chdir("/")
@@ -395,7 +395,7 @@ def test_files_over_five_gibibytes_are_handed_over_whole(
             file.truncate(info.size)
         return workspaces.md5(b"as if")
 
-    settings = options.Options(memory_harness.settings.root, cache_bytes=0)
+    settings = options.WorkspaceOptions(memory_harness.settings.root, cache_bytes=0)
     with memory_harness.opened(commit, "p", settings=settings) as workspace:
         with (workspace.argument() / "huge").open("wb") as file:
             file.truncate(size)

@@ -90,7 +90,7 @@ def test_what_goes_up_comes_down_as_the_same_file_or_is_refused(name: str, prefi
         path = path_mapping.to_object(prefix, FilePath(name))
     except WorkspaceError:
         return
-    if path_mapping.is_business(name):
+    if path_mapping.is_workspace_file(name):
         assert local(prefix, path) == name
 
 
@@ -106,7 +106,7 @@ def test_what_comes_down_goes_up_as_the_same_object_or_is_refused(rest: str, siz
 
 @pytest.mark.parametrize("order", [["a", "a/b"], ["a/b", "a"], ["x/a/b/c", "x/a"], ["x/a", "x/a/b/c"]])
 def test_a_file_beside_a_directory_of_the_same_name_is_refused(order: list[str]) -> None:
-    watch = path_mapping.Collisions(folds=False)
+    watch = path_mapping.CollisionDetector(folds=False)
     watch.add(FilePath(order[0]))
     with pytest.raises(WorkspaceError, match="a file and a directory at once"):
         watch.add(FilePath(order[1]))
@@ -114,17 +114,17 @@ def test_a_file_beside_a_directory_of_the_same_name_is_refused(order: list[str])
 
 @pytest.mark.parametrize("pair", [("Foo", "foo"), ("caf\u00e9", "cafe\u0301"), ("Dir/a", "dir/b"), ("\u00df", "SS")])
 def test_names_that_fold_together_collide_only_where_the_file_system_folds(pair: tuple[str, str]) -> None:
-    plain = path_mapping.Collisions(folds=False)
+    plain = path_mapping.CollisionDetector(folds=False)
     for name in pair:
         plain.add(FilePath(name))
-    folding = path_mapping.Collisions(folds=True)
+    folding = path_mapping.CollisionDetector(folds=True)
     folding.add(FilePath(pair[0]))
     with pytest.raises(WorkspaceError, match="on this file system"):
         folding.add(FilePath(pair[1]))
 
 
 def test_each_directory_is_needed_once_and_parents_come_first() -> None:
-    watch = path_mapping.Collisions(folds=False)
+    watch = path_mapping.CollisionDetector(folds=False)
     assert list(watch.add(FilePath("a/b/c/1"))) == ["a", "a/b", "a/b/c"]
     assert list(watch.add(FilePath("a/b/c/2"))) == []
     assert list(watch.add(FilePath("a/b/d/1"))) == ["a/b/d"]

@@ -70,7 +70,7 @@ def test_the_next_task_reads_only_what_no_task_on_this_host_read_or_wrote(harnes
 
 
 def test_with_the_cache_off_every_attempt_reads(harness: workspaces.WorkspaceHarness) -> None:
-    settings = options.Options(harness.settings.root, cache_bytes=0)
+    settings = options.WorkspaceOptions(harness.settings.root, cache_bytes=0)
     commit = harness.setup.commit(files(5))
     for _ in range(2):
         workspace = harness.workspace(commit, "p", settings=settings)
@@ -171,7 +171,7 @@ def test_checksums_that_are_no_md5_are_compared_by_our_own(
 
 def large(count: int) -> dict[str, bytes]:
     """Each is an entry of its own in the cache."""
-    return {path: data + bytes(small_object_db.LARGEST) for path, data in files(count).items()}
+    return {path: data + bytes(small_object_db.MAX_SIZE) for path, data in files(count).items()}
 
 
 def lose_and_damage_small(root: Path) -> None:

@@ -74,7 +74,7 @@ def round_trip(harness: workspaces.WorkspaceHarness, first: dict[str, bytes], se
         assert {path: info.checksum for path, info in harness.objects(commit, prefix + "/").items()} == {
             f"{prefix}/{path}": workspaces.md5(data) for path, data in files.items()
         }
-        for chosen in (harness.settings, options.Options(harness.settings.root, cache_bytes=0)):
+        for chosen in (harness.settings, options.WorkspaceOptions(harness.settings.root, cache_bytes=0)):
             with harness.opened(commit, prefix, settings=chosen) as workspace:
                 assert workspaces.read(workspace.argument()) == files
                 assert workspace.changed().is_empty
@@ -113,7 +113,7 @@ def test_a_hundred_thousand_files_are_scanned_and_compared(tmp_path: Path) -> No
     setup = workspaces.MemoryLakeSetup()
     harness = workspaces.WorkspaceHarness(setup, tmp_path)
     base = setup.commit({"p/seed": b"1"})
-    with harness.opened(base, "p", settings=options.Options(tmp_path, cache_bytes=0)) as workspace:
+    with harness.opened(base, "p", settings=options.WorkspaceOptions(tmp_path, cache_bytes=0)) as workspace:
         root = workspace.argument()
         for shard in range(100):
             (root / str(shard)).mkdir()

@@ -57,7 +57,7 @@ def test_a_symlink_to_a_directory_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "work/link").symlink_to(tmp_path / "outside")
     found = scan.scan(str(tmp_path / "work"))
     assert found.files == {}
-    assert found.odd == [("link", "symlinks")]
+    assert found.special_files == [("link", "symlinks")]
 
 
 def test_hard_links_are_files_like_others(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ def test_every_item_is_done_once_by_no_more_threads_than_allowed() -> None:
         names.add(f"{threading.get_ident()}")
         done.append(item)
 
-    with thread_pool.Crew(work, light=3, heavy=1, name="test") as hands:
+    with thread_pool.TransferPool(work, light=3, heavy=1, name="test") as pool:
         for item in range(500):
-            hands.put(item, heavy=item % 10 == 0)
-        hands.wait_below(1, nothing)
+            pool.submit(item, heavy=item % 10 == 0)
+        pool.wait_below(1, nothing)
     assert sorted(done) == list(range(500))
     assert len(names) <= 4
 
@@ -36,13 +36,13 @@ def test_heavy_items_do_not_hold_up_light_ones() -> None:
         else:
             light_done.set()
 
-    with thread_pool.Crew(work, light=1, heavy=1, name="test") as hands:
+    with thread_pool.TransferPool(work, light=1, heavy=1, name="test") as pool:
         for _ in range(5):
-            hands.put("heavy", heavy=True)
-        hands.put("light")
+            pool.submit("heavy", heavy=True)
+        pool.submit("light")
         assert light_done.wait(10)
         release.set()
-        hands.wait_below(1, nothing)
+        pool.wait_below(1, nothing)
 
 
 def test_the_first_error_is_raised_and_the_rest_is_dropped() -> None:
@@ -53,11 +53,11 @@ def test_the_first_error_is_raised_and_the_rest_is_dropped() -> None:
             raise ValueError("broken")
         done.append(item)
 
-    with thread_pool.Crew(work, light=1, heavy=1, name="test") as hands:
+    with thread_pool.TransferPool(work, light=1, heavy=1, name="test") as pool:
         for item in range(100):
-            hands.put(item)
+            pool.submit(item)
         with pytest.raises(ValueError, match="broken"):
-            hands.wait_below(1, nothing)
+            pool.wait_below(1, nothing)
     assert done == []
     assert not [thread for thread in threading.enumerate() if thread.name == "test"]
 
@@ -71,9 +71,9 @@ def test_what_runs_is_waited_for_when_the_block_is_left_by_an_error() -> None:
         finished.set()
 
     def interrupted() -> None:
-        with thread_pool.Crew(work, light=1, heavy=1, name="test") as hands:
-            hands.put(1)
-            hands.put(2)
+        with thread_pool.TransferPool(work, light=1, heavy=1, name="test") as pool:
+            pool.submit(1)
+            pool.submit(2)
             assert started.wait(10)
             raise KeyboardInterrupt
 
@@ -93,13 +93,13 @@ def test_waiting_ticks_and_lets_go_when_few_enough_are_left() -> None:
         ticks.append(1)
         release.release(2)
 
-    with thread_pool.Crew(work, light=4, heavy=1, name="test") as hands:
+    with thread_pool.TransferPool(work, light=4, heavy=1, name="test") as pool:
         for item in range(5):
-            hands.put(item)
-        hands.wait_below(4, tick)
+            pool.submit(item)
+        pool.wait_below(4, tick)
         assert ticks
         release.release(5)
-        hands.wait_below(1, nothing)
+        pool.wait_below(1, nothing)
 
 
 def test_one_item_starts_one_thread() -> None:
@@ -108,7 +108,7 @@ def test_one_item_starts_one_thread() -> None:
     def work(_: int) -> None:
         seen.append(len([thread for thread in threading.enumerate() if thread.name == "single"]))
 
-    with thread_pool.Crew(work, light=8, heavy=8, name="single") as hands:
-        hands.put(1)
-        hands.wait_below(1, nothing)
+    with thread_pool.TransferPool(work, light=8, heavy=8, name="single") as pool:
+        pool.submit(1)
+        pool.wait_below(1, nothing)
     assert seen == [1]

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from perago.declare import globs, relative_path
-from perago.declare.problems import Declared, Problem, bounded
+from perago.declare.problems import DeclaredValue, Problem, bounded
 from perago.errors import PostGuardrailViolation, PreGuardrailViolation
 from perago.model import MARKER_NAME, Listing
 
@@ -18,7 +18,7 @@ When = Literal["pre", "post"]
 _SHOWN = 3
 
 
-class Files:
+class FileIndex:
     """A listing prepared for many questions: business files only, looked up and searched by prefix."""
 
     def __init__(self, listing: Listing) -> None:
@@ -43,37 +43,37 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class RequireFile(Declared):
+class RequireFile(DeclaredValue):
     """The workspace has this file."""
 
     path: str | PurePath
 
     def __str__(self) -> str:
-        return f"require_file({relative_path.text(self.path)!r})"
+        return f"require_file({relative_path.as_text(self.path)!r})"
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         yield from _place("path", self.path)
 
-    def violation(self, files: Files) -> str | None:
-        name = str(relative_path.text(self.path))
+    def violation(self, files: FileIndex) -> str | None:
+        name = str(relative_path.as_text(self.path))
         if files.has_file(name):
             return None
         return "found a directory, not a file" if files.has_directory(name) else "found no such file"
 
 
 @dataclass(frozen=True, slots=True)
-class RequireDir(Declared):
+class RequireDir(DeclaredValue):
     """The workspace has this directory, with a file somewhere below it or, locally, empty."""
 
     path: str | PurePath
 
     def __str__(self) -> str:
-        return f"require_dir({relative_path.text(self.path)!r})"
+        return f"require_dir({relative_path.as_text(self.path)!r})"
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         yield from _place("path", _without_slash(self.path))
 
-    def violation(self, files: Files) -> str | None:
+    def violation(self, files: FileIndex) -> str | None:
         name = str(_without_slash(self.path))
         if files.has_directory(name):
             return None
@@ -81,7 +81,7 @@ class RequireDir(Declared):
 
 
 @dataclass(frozen=True, slots=True)
-class RequireGlob(Declared):
+class RequireGlob(DeclaredValue):
     """So many files match."""
 
     pattern: str | PurePath
@@ -89,9 +89,9 @@ class RequireGlob(Declared):
     max_count: int | None = None
 
     def __str__(self) -> str:
-        return f"require_glob({relative_path.text(self.pattern)!r})"
+        return f"require_glob({relative_path.as_text(self.pattern)!r})"
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         yield from _glob("pattern", self.pattern)
         single = list(bounded("min_count", self.min_count, least=0))
         if self.max_count is not None:
@@ -103,8 +103,8 @@ class RequireGlob(Declared):
     def _instead(self) -> str:
         return "write forbid_glob(...) for none" if self.max_count == 0 else f"write at least {self.min_count}"
 
-    def violation(self, files: Files) -> str | None:
-        found = len(globs.matching(str(relative_path.text(self.pattern)), files.names))
+    def violation(self, files: FileIndex) -> str | None:
+        found = len(globs.matching(str(relative_path.as_text(self.pattern)), files.names))
         if found < self.min_count:
             return f"matched {_files(found)}; min_count={self.min_count}"
         if self.max_count is not None and found > self.max_count:
@@ -113,19 +113,19 @@ class RequireGlob(Declared):
 
 
 @dataclass(frozen=True, slots=True)
-class ForbidGlob(Declared):
+class ForbidGlob(DeclaredValue):
     """No file matches."""
 
     pattern: str | PurePath
 
     def __str__(self) -> str:
-        return f"forbid_glob({relative_path.text(self.pattern)!r})"
+        return f"forbid_glob({relative_path.as_text(self.pattern)!r})"
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         yield from _glob("pattern", self.pattern)
 
-    def violation(self, files: Files) -> str | None:
-        found = globs.matching(str(relative_path.text(self.pattern)), files.names)
+    def violation(self, files: FileIndex) -> str | None:
+        found = globs.matching(str(relative_path.as_text(self.pattern)), files.names)
         if not found:
             return None
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -143,7 +143,7 @@ forbid_glob = ForbidGlob
 
 def violations(checks: Iterable[Check], listing: Listing, when: When) -> list[str]:
     """One line for each check that does not hold."""
-    files = Files(listing)
+    files = FileIndex(listing)
     found = ((check, check.violation(files)) for check in checks)
     return [f"{when} guardrail {check} {what}" for check, what in found if what is not None]
 
@@ -161,23 +161,23 @@ def _files(count: int) -> str:
 
 def _without_slash(given: object) -> object:
     """`raw/` and `raw` are the same directory."""
-    name = relative_path.text(given)
+    name = relative_path.as_text(given)
     return name[:-1] if isinstance(name, str) and name.endswith("/") and name != "/" else name
 
 
 def _place(field: str, given: object) -> Iterator[Problem]:
-    name = relative_path.text(given)
+    name = relative_path.as_text(given)
     if not isinstance(name, str):
         yield Problem(field, f"must be a str or a PurePath, not {given!r}")
     elif name.startswith("/"):
         yield Problem(field, f"{name!r} is absolute; write it relative to the workspace root: {name.lstrip('/')!r}")
-    elif (wrong := relative_path.mistake(name)) is not None:
+    elif (wrong := relative_path.problem(name)) is not None:
         yield Problem(field, wrong)
 
 
 def _glob(field: str, given: object) -> Iterator[Problem]:
     wrong = list(_place(field, given))
     yield from wrong
-    pattern = relative_path.text(given)
+    pattern = relative_path.as_text(given)
     if not wrong and any("**" in s and s != "**" for s in re.split("/", str(pattern))):
         yield Problem(field, f"{pattern!r} has '**' beside other characters; '**' is a whole segment, as in 'raw/**/*.parquet'")

@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from perago.declare import closed_schema
-from perago.declare.signature import Kind
+from perago.declare import schema
+from perago.declare.signature import WorkspaceKind
 from perago.errors import TaskInputError, TaskResultError
 from perago.model import BranchName, CommitId, Repository, TaskInput, WorkspaceRef
 
@@ -28,7 +28,7 @@ _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 class Contract:
     """What a task reads and writes. The two schemas are those of the whole input and output."""
 
-    kind: Kind
+    kind: WorkspaceKind
     params: type[BaseModel]
     result: type[BaseModel]
     input_schema: Json
@@ -36,11 +36,11 @@ class Contract:
 
     @property
     def input_keys(self) -> list[str]:
-        return ["params"] if self.kind is Kind.NONE else ["workspace", "params"]
+        return ["params"] if self.kind is WorkspaceKind.NONE else ["workspace", "params"]
 
     @property
     def output_keys(self) -> list[str]:
-        return ["result"] if self.kind is Kind.NONE else ["workspace", "result"]
+        return ["result"] if self.kind is WorkspaceKind.NONE else ["workspace", "result"]
 
     def parse_input(self, given: Mapping[str, Any]) -> TaskInput:
         """Raises `TaskInputError` with every field that is wrong, missing or unknown."""
@@ -68,7 +68,7 @@ class Contract:
         written = self._written(value, "json")
         # Inside `Any`, Pydantic writes NaN as null without a word; only the Python form still shows it.
         problems = [*_infinite(written, self._written(value, "python"), "result")]
-        problems += closed_schema.misfits(self.output_schema["properties"]["result"], written, "result")
+        problems += schema.violations(self.output_schema["properties"]["result"], written, "result")
         if problems:
             raise TaskResultError(f"result does not satisfy the contract: {_listed(problems)}")
         _refuse_oversize(written)
@@ -76,7 +76,7 @@ class Contract:
 
     def output(self, result: Json, workspace: WorkspaceRef | None = None) -> Json:
         """Conductor's output; `workspace` names the commit that holds the result."""
-        if (workspace is None) != (self.kind is Kind.NONE):
+        if (workspace is None) != (self.kind is WorkspaceKind.NONE):
             raise ValueError("a workspace task has a workspace output, and no other has")
         return {"result": result} if workspace is None else {"workspace": workspace_json(workspace), "result": result}
 

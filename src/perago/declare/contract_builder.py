@@ -10,7 +10,7 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from perago.declare import json_support, schema, signature
 from perago.declare.contract import Contract
 from perago.declare.problems import Problem
-from perago.declare.signature import Kind, Signature
+from perago.declare.signature import Signature, WorkspaceKind
 
 _WORKSPACE_SCHEMA = schema.closed_object(
     {
@@ -23,20 +23,20 @@ _WORKSPACE_SCHEMA = schema.closed_object(
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class ContractResult:
     contract: Contract | None
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def contract_of(function: Callable[..., Any], *, has_workspace: bool) -> Derived:
+def build_contract(function: Callable[..., Any], *, has_workspace: bool) -> ContractResult:
     read = signature.read(function, has_workspace=has_workspace)
     if not isinstance(read, Signature):
-        return Derived(None, tuple(read))
+        return ContractResult(None, tuple(read))
     params, result = _inspected(read.params, "params"), _inspected(read.result, "result")
     warnings = tuple(dict.fromkeys([*params.warnings, *result.warnings]))
     problems = (*params.problems, *result.problems)
-    return Derived(None, problems, warnings) if problems else _with_schemas(read, warnings)
+    return ContractResult(None, problems, warnings) if problems else _with_schemas(read, warnings)
 
 
 def _inspected(model: type[BaseModel], direction: json_support.Direction) -> json_support.Findings:
@@ -48,18 +48,18 @@ def _inspected(model: type[BaseModel], direction: json_support.Direction) -> jso
     return json_support.inspect(model, direction)
 
 
-def _with_schemas(read: Signature, warnings: tuple[str, ...]) -> Derived:
+def _with_schemas(read: Signature, warnings: tuple[str, ...]) -> ContractResult:
     try:
         params = schema.of(read.params, "validation")
         result = schema.of(read.result, "serialization")
     except PydanticUserError as wrong:
         what = f"no JSON Schema can be made: {' '.join(wrong.message.split())}"
-        return Derived(None, (Problem("signature", what),), warnings)
+        return ContractResult(None, (Problem("signature", what),), warnings)
     except schema.SchemaTooLarge:
         what = f"has more than {schema.MOST_SCHEMAS:,} parts once every model stands where it is used; write it flatter"
-        return Derived(None, (Problem("signature", what),), warnings)
+        return ContractResult(None, (Problem("signature", what),), warnings)
     problems = tuple(_schema_problems(params, result))
-    return Derived(None, problems, warnings) if problems else Derived(_contract(read, params, result), (), warnings)
+    return ContractResult(None, problems, warnings) if problems else ContractResult(_contract(read, params, result), (), warnings)
 
 
 def _schema_problems(params: schema.Json, result: schema.Json) -> Iterator[Problem]:
@@ -71,7 +71,7 @@ def _schema_problems(params: schema.Json, result: schema.Json) -> Iterator[Probl
 
 
 def _contract(read: Signature, params: schema.Json, result: schema.Json) -> Contract:
-    workspace = {} if read.kind is Kind.NONE else {"workspace": _WORKSPACE_SCHEMA}
+    workspace = {} if read.kind is WorkspaceKind.NONE else {"workspace": _WORKSPACE_SCHEMA}
     return Contract(
         kind=read.kind,
         params=read.params,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
-from perago.declare.problems import Declared, Problem, bounded, whole
+from perago.declare.problems import DeclaredValue, Problem, bounded, whole
 from perago.protocol.budget import Budget
 
 RetryLogic = Literal["FIXED", "EXPONENTIAL_BACKOFF", "LINEAR_BACKOFF"]
@@ -20,7 +20,7 @@ def _one_of(name: str, value: object, accepted: tuple[str, ...]) -> Iterator[Pro
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy(Declared):
+class RetryPolicy(DeclaredValue):
     """When Conductor tries again after FAILED."""
 
     count: int = 3
@@ -29,7 +29,7 @@ class RetryPolicy(Declared):
     max_delay_seconds: int = 0
     jitter_ms: int = 0
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         yield from whole("count", self.count, least=0, most=MOST_RETRIES)
         yield from _one_of("logic", self.logic, get_args(RetryLogic))
         yield from bounded("delay_seconds", self.delay_seconds, least=0)
@@ -38,7 +38,7 @@ class RetryPolicy(Declared):
 
 
 @dataclass(frozen=True, slots=True)
-class TimeoutPolicy(Declared):
+class TimeoutPolicy(DeclaredValue):
     """How long Conductor waits. 0 means for ever, except for `response_seconds`, the lease, which always ends."""
 
     response_seconds: int = 600
@@ -47,7 +47,7 @@ class TimeoutPolicy(Declared):
     poll_seconds: int = 0
     policy: TimeoutReaction = "TIME_OUT_WF"
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         single = [
             *bounded("response_seconds", self.response_seconds, least=1),
             *bounded("seconds", self.seconds, least=0),
@@ -74,14 +74,14 @@ class TimeoutPolicy(Declared):
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionLimits(Declared):
+class ExecutionLimits(DeclaredValue):
     """How many at once, and how many per time. None leaves the limit out."""
 
     concurrent_exec_limit: int | None = None
     rate_limit_frequency_in_seconds: int | None = None
     rate_limit_per_frequency: int | None = None
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         for name in ("concurrent_exec_limit", "rate_limit_frequency_in_seconds", "rate_limit_per_frequency"):
             value = getattr(self, name)
             if value is not None:
@@ -92,7 +92,7 @@ class ExecutionLimits(Declared):
 
 
 @dataclass(frozen=True, slots=True)
-class PublishBudget(Declared):
+class PublishBudget(DeclaredValue):
     """How long the end of an attempt may take, from what was observed of lakeFS and Conductor. All in seconds."""
 
     observed_merge_p99_seconds: float
@@ -120,7 +120,7 @@ class PublishBudget(Declared):
         """The shortest response timeout in which lease extension, publication and completion all fit."""
         return self.budget.response_timeout_seconds
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         single = [problem for f in fields(self) if f.init for problem in _seconds(f.name, getattr(self, f.name))]
         yield from single or self._too_short()
 
@@ -145,7 +145,7 @@ def _seconds(name: str, value: object) -> Iterator[Problem]:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskControls(Declared):
+class TaskControls(DeclaredValue):
     """Everything about a task that Conductor or the publisher enforces, and the body never sees."""
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -153,7 +153,7 @@ class TaskControls(Declared):
     limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     publish_budget: PublishBudget | None = None
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         yield from part("retry", self.retry, RetryPolicy)
         yield from part("timeout", self.timeout, TimeoutPolicy)
         yield from part("limits", self.limits, ExecutionLimits)
@@ -169,7 +169,7 @@ class TaskControls(Declared):
             )
 
 
-def part(name: str, value: object, kind: type[Declared]) -> Iterator[Problem]:
+def part(name: str, value: object, kind: type[DeclaredValue]) -> Iterator[Problem]:
     """The problems of a nested value, or that it is something else."""
     if isinstance(value, kind):
         yield from (problem.under(name) for problem in value.problems())

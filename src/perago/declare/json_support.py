@@ -37,7 +37,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
+class _Position:
     """Where the walk stands: the field's path, the configuration of the enclosing model, the definitions being expanded."""
 
     path: str
@@ -47,12 +47,12 @@ class _At:
 
 def inspect(model: type[BaseModel], direction: Direction) -> Findings:
     """Everything about `model` that could not travel in that direction, and what its author should know."""
-    walk = _Walk(direction)
-    walk.visit(model.__pydantic_core_schema__, _At(direction, {}))
+    walk = _SchemaWalker(direction)
+    walk.visit(model.__pydantic_core_schema__, _Position(direction, {}))
     return walk.findings
 
 
-class _Walk:
+class _SchemaWalker:
     def __init__(self, direction: Direction) -> None:
         self.findings = Findings()
         self._writing = direction == "result"
@@ -60,7 +60,7 @@ class _Walk:
         self._finished: set[str] = set()
         self._configured: set[type] = set()
 
-    def visit(self, core: Core, at: _At) -> None:
+    def visit(self, core: Core, at: _Position) -> None:
         if self._writing and "serialization" in core and self._written_otherwise(core["serialization"], at):
             return
         handler = _HANDLERS.get(core["type"])
@@ -73,12 +73,12 @@ class _Walk:
         else:
             self._inside(core, at)
 
-    def _problem(self, at: _At, what: str) -> None:
+    def _problem(self, at: _Position, what: str) -> None:
         found = Problem(at.path, what)
         if found not in self.findings.problems:
             self.findings.problems.append(found)
 
-    def _written_otherwise(self, serialization: Core, at: _At) -> bool:
+    def _written_otherwise(self, serialization: Core, at: _Position) -> bool:
         """Whether a serializer of the author's own decides what is written, in place of the type."""
         if serialization["type"] in _WRITES_TEXT:
             return True
@@ -90,33 +90,33 @@ class _Walk:
             self._warn_unannotated(serialization, at)
         return True
 
-    def _warn_unannotated(self, serialization: Core, at: _At) -> None:
+    def _warn_unannotated(self, serialization: Core, at: _Position) -> None:
         name = getattr(serialization["function"], "__name__", "a serializer")
         self.findings.warnings.append(
             f"{at.path}: serializer {name} has no return annotation, so the output schema allows anything there; annotate it."
         )
 
-    def _inside(self, core: Core, at: _At) -> None:
+    def _inside(self, core: Core, at: _Position) -> None:
         """Wrappers and containers without rules of their own."""
         says_what_it_reads = not self._writing and "json_schema_input_schema" in core
         for key in ("json_schema_input_schema",) if says_what_it_reads else _NESTED:
             for one in _schemas(core.get(key)):
                 self.visit(one, at)
 
-    def definitions(self, core: Core, at: _At) -> None:
+    def definitions(self, core: Core, at: _Position) -> None:
         self._definitions |= {definition["ref"]: definition for definition in core["definitions"]}
         self.visit(core["schema"], at)
 
-    def reference(self, core: Core, at: _At) -> None:
+    def reference(self, core: Core, at: _Position) -> None:
         reference = core["schema_ref"]
         if reference in at.open_references:
             name = _class_name(self._definitions[reference])
             self._problem(at, f"{name} contains itself; a contract has no recursive models: write the depth that is needed")
         elif reference not in self._finished:
-            self.visit(self._definitions[reference], _At(at.path, at.config, (*at.open_references, reference)))
+            self.visit(self._definitions[reference], _Position(at.path, at.config, (*at.open_references, reference)))
             self._finished.add(reference)
 
-    def model(self, core: Core, at: _At) -> None:
+    def model(self, core: Core, at: _Position) -> None:
         config = core.get("config", {})
         cls = core["cls"]
         own = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None)
@@ -126,34 +126,34 @@ class _Walk:
                 f"{cls.__name__} has its own model_config ({', '.join(sorted(own))}); "
                 "Perago closes every model against unknown fields whatever it says."
             )
-        self.visit(core["schema"], _At(at.path, config or at.config, at.open_references))
+        self.visit(core["schema"], _Position(at.path, config or at.config, at.open_references))
 
-    def fields(self, core: Core, at: _At) -> None:
+    def fields(self, core: Core, at: _Position) -> None:
         for name, one in _named_fields(core["fields"]):
             self._field(name, one, at)
         for one in core.get("computed_fields", ()) if self._writing else ():
-            self.visit(one["return_schema"], _At(f"{at.path}.{one['property_name']}", at.config, at.open_references))
+            self.visit(one["return_schema"], _Position(f"{at.path}.{one['property_name']}", at.config, at.open_references))
 
-    def _field(self, name: str, core: Core, at: _At) -> None:
-        inside = _At(f"{at.path}.{name}", at.config, at.open_references)
+    def _field(self, name: str, core: Core, at: _Position) -> None:
+        inside = _Position(f"{at.path}.{name}", at.config, at.open_references)
         if self._writing and core.get("serialization_exclude"):
             return
         if not self._writing and isinstance(core.get("validation_alias"), list):
             self._problem(inside, "AliasPath and AliasChoices cannot be said in a closed schema; write one validation_alias")
         self.visit(core["schema"], inside)
 
-    def raw_bytes(self, _core: Core, at: _At) -> None:
+    def raw_bytes(self, _core: Core, at: _Position) -> None:
         if self._writing and at.config.get("ser_json_bytes", "utf8") == "utf8":
             self._problem(
                 at, "bytes that are no UTF-8 text cannot travel as JSON; write pydantic.Base64Bytes, or a file in the workspace"
             )
 
-    def mapping(self, core: Core, at: _At) -> None:
+    def mapping(self, core: Core, at: _Position) -> None:
         for key in self._key_types(core.get("keys_schema", {"type": "any"})):
             if key in _NO_KEY:
                 self._problem(at, f"JSON has only text as keys, not {key}; write dict[str, ...]")
         if "values_schema" in core:
-            self.visit(core["values_schema"], _At(f"{at.path}[]", at.config, at.open_references))
+            self.visit(core["values_schema"], _Position(f"{at.path}[]", at.config, at.open_references))
 
     def _key_types(self, core: Core) -> Iterator[str]:
         if core["type"] == "union":
@@ -171,15 +171,15 @@ class _Walk:
         else:
             yield core["type"]
 
-    def items(self, core: Core, at: _At) -> None:
+    def items(self, core: Core, at: _Position) -> None:
         for one in _schemas(core.get("items_schema")):
-            self.visit(one, _At(f"{at.path}[]", at.config, at.open_references))
+            self.visit(one, _Position(f"{at.path}[]", at.config, at.open_references))
 
-    def choices(self, core: Core, at: _At) -> None:
+    def choices(self, core: Core, at: _Position) -> None:
         for choice in _choices_of(core):
             self.visit(choice, at)
 
-    def values(self, core: Core, at: _At) -> None:
+    def values(self, core: Core, at: _Position) -> None:
         values: list[object] = core["expected"] if core["type"] == "literal" else [m.value for m in core["members"]]
         for value in values:
             plain = value.value if isinstance(value, Enum) else value
@@ -189,24 +189,24 @@ class _Walk:
 
 _NESTED = ("schema", "json_schema", "lax_schema", "items_schema", "steps")
 
-_HANDLERS: Mapping[str, Callable[[_Walk, Core, _At], None]] = {
-    "definitions": _Walk.definitions,
-    "definition-ref": _Walk.reference,
-    "model": _Walk.model,
-    "dataclass": _Walk.model,
-    "model-fields": _Walk.fields,
-    "dataclass-args": _Walk.fields,
-    "typed-dict": _Walk.fields,
-    "bytes": _Walk.raw_bytes,
-    "dict": _Walk.mapping,
-    "list": _Walk.items,
-    "set": _Walk.items,
-    "frozenset": _Walk.items,
-    "tuple": _Walk.items,
-    "union": _Walk.choices,
-    "tagged-union": _Walk.choices,
-    "literal": _Walk.values,
-    "enum": _Walk.values,
+_HANDLERS: Mapping[str, Callable[[_SchemaWalker, Core, _Position], None]] = {
+    "definitions": _SchemaWalker.definitions,
+    "definition-ref": _SchemaWalker.reference,
+    "model": _SchemaWalker.model,
+    "dataclass": _SchemaWalker.model,
+    "model-fields": _SchemaWalker.fields,
+    "dataclass-args": _SchemaWalker.fields,
+    "typed-dict": _SchemaWalker.fields,
+    "bytes": _SchemaWalker.raw_bytes,
+    "dict": _SchemaWalker.mapping,
+    "list": _SchemaWalker.items,
+    "set": _SchemaWalker.items,
+    "frozenset": _SchemaWalker.items,
+    "tuple": _SchemaWalker.items,
+    "union": _SchemaWalker.choices,
+    "tagged-union": _SchemaWalker.choices,
+    "literal": _SchemaWalker.values,
+    "enum": _SchemaWalker.values,
 }
 
 

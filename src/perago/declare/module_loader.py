@@ -8,7 +8,7 @@ import traceback
 from types import ModuleType, TracebackType
 
 from perago.declare import spark_workspace
-from perago.declare.signature import Kind
+from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
 
@@ -20,7 +20,7 @@ def load(module_name: str) -> TaskDeclaration:
     _refuse_non_names(module_name)
     _look_here_first()
     found = only_task(_imported(module_name))
-    if found.kind is Kind.SPARK and importlib.util.find_spec("pyspark") is None:
+    if found.kind is WorkspaceKind.SPARK and importlib.util.find_spec("pyspark") is None:
         raise _without_spark(module_name)
     return found
 
@@ -64,7 +64,7 @@ def _imported(name: str) -> ModuleType:
             raise TaskDefinitionError(f"no module {name!r} in {os.getcwd()} or on the Python path") from None  # noqa: PTH109
         raise _broken(name, missing) from missing
     except (Exception, SystemExit) as wrong:
-        # Whatever the author's code raises is the author's to see, as a refusal with the place it came from.
+        # Whatever the author's code raises is the author's to see, as a definition_error with the place it came from.
         raise _broken(name, wrong) from wrong
 
 
@@ -73,7 +73,7 @@ def _without_spark(name: str) -> TaskDefinitionError:
 
 
 def _broken(name: str, wrong: BaseException) -> TaskDefinitionError:
-    """The refusal, followed by the end of the traceback: only frames of the author's, none of the import machinery's."""
+    """The definition_error, followed by the end of the traceback: only frames of the author's, none of the import machinery's."""
     frames = [f for f in traceback.extract_tb(_tb(wrong)) if not f.filename.startswith("<frozen") and f.filename != __file__]
     frames = [f for f in frames if f.filename != importlib.__file__]
     lines = traceback.format_list(frames[-_TAIL:]) + traceback.format_exception_only(wrong)

@@ -26,7 +26,7 @@ class Problem:
         return f"{self.field}: {self.what}" if self.field else self.what
 
 
-def refusal(module: str, task: str | None, problems: Sequence[Problem]) -> TaskDefinitionError:
+def definition_error(module: str, task: str | None, problems: Sequence[Problem]) -> TaskDefinitionError:
     """One line for one problem; a heading and a line each for several."""
     where = f"{module}: task {task!r}" if task else module
     if len(problems) == 1:
@@ -43,15 +43,15 @@ def unknown(name: str, known: Iterable[str]) -> Problem:
     return Problem(name, f"unknown; {hint}")
 
 
-class _KeepsMisuse(type):
+class _RecordsArgumentProblems(type):
     """Constructors never raise: unknown, doubled and missing arguments are kept for `problems()`."""
 
     if not TYPE_CHECKING:  # type checkers see the dataclass constructor and complain as they should
 
         def __call__(cls, *args: object, **given: object) -> Any:
-            bound, misuse = _bind(cls, args, given)
+            bound, problems = _bind(cls, args, given)
             value = super().__call__(**bound)
-            object.__setattr__(value, "misuse", tuple(misuse))
+            object.__setattr__(value, "argument_problems", tuple(problems))
             return value
 
 
@@ -59,29 +59,31 @@ def _bind(cls: Any, args: tuple[object, ...], given: dict[str, object]) -> tuple
     wanted = [f for f in dataclasses.fields(cls) if f.init]
     names = [f.name for f in wanted]
     bound = dict(zip(names, args, strict=False))
-    misuse = [Problem("", f"takes {len(names)} values ({', '.join(names)}), not {len(args)}")] if len(args) > len(names) else []
-    misuse += [unknown(name, names) for name in given if name not in names]
-    misuse += [Problem(name, "given twice; give it once, by name") for name in given if name in bound]
+    argument_problems = (
+        [Problem("", f"takes {len(names)} values ({', '.join(names)}), not {len(args)}")] if len(args) > len(names) else []
+    )
+    argument_problems += [unknown(name, names) for name in given if name not in names]
+    argument_problems += [Problem(name, "given twice; give it once, by name") for name in given if name in bound]
     bound |= {name: value for name, value in given.items() if name in names}
     for f in wanted:
         if f.name not in bound and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
-            misuse.append(Problem(f.name, "required"))
+            argument_problems.append(Problem(f.name, "required"))
             bound[f.name] = dataclasses.MISSING
-    return bound, misuse
+    return bound, argument_problems
 
 
 @dataclass(frozen=True, slots=True)
-class Declared(metaclass=_KeepsMisuse):
+class DeclaredValue(metaclass=_RecordsArgumentProblems):
     """Base of every value an author constructs. Wrong values exist, but `@task` refuses them with all their problems."""
 
-    misuse: tuple[Problem, ...] = field(default=(), init=False, repr=False, compare=False)
+    argument_problems: tuple[Problem, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def problems(self) -> Iterator[Problem]:
-        missing = {p.field for p in self.misuse if p.what == "required"}
-        yield from self.misuse
-        yield from (p for p in self.mistakes() if p.field not in missing)
+        missing = {p.field for p in self.argument_problems if p.what == "required"}
+        yield from self.argument_problems
+        yield from (p for p in self.value_problems() if p.field not in missing)
 
-    def mistakes(self) -> Iterable[Problem]:
+    def value_problems(self) -> Iterable[Problem]:
         """What is wrong with the values themselves."""
         return ()
 

@@ -7,12 +7,12 @@ _HOST_PATH = re.compile(r"[A-Za-z]:($|[\\/])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def text(given: object) -> object:
-    """A `PurePath` of either flavour as `/` separated text; anything else as it is."""
+def as_text(given: object) -> object:
+    """A `PurePath` of either flavour as `/` separated as_text; anything else as it is."""
     return given.as_posix() if isinstance(given, PurePath) else given
 
 
-def mistake(place: str) -> str | None:
+def problem(place: str) -> str | None:
     """Why `place` does not name something below a root; the place has no leading `/`."""
     if _HOST_PATH.match(place):
         return f"{place!r} is a path of one machine; write it relative to the workspace root"

@@ -15,7 +15,7 @@ from perago.declare.spark_workspace import SparkWorkspace
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class Kind(Enum):
+class WorkspaceKind(Enum):
     """What stands behind a task's `workspace` argument."""
 
     LOCAL = "local"
@@ -25,7 +25,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    kind: Kind
+    kind: WorkspaceKind
     params: type[BaseModel]
     result: type[BaseModel]
 
@@ -85,7 +85,7 @@ def _parameter_problems(parameters: Mapping[str, inspect.Parameter], *, has_work
 def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signature | list[Problem]:
     wanted = [*inspect.signature(function).parameters, "return"]
     problems = [Problem(f"signature.{name}", f"has no annotation; {_SHAPES}") for name in wanted if name not in hints]
-    kind = _kind(hints) if "workspace" in wanted else Kind.NONE
+    kind = _kind(hints) if "workspace" in wanted else WorkspaceKind.NONE
     if kind is None:
         problems.append(Problem("signature.workspace", f"must be annotated Path or SparkWorkspace, not {hints['workspace']}"))
     for name in ("params", "return"):
@@ -97,12 +97,12 @@ def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signatu
     return Signature(kind, params, result)
 
 
-def _kind(hints: Mapping[str, object]) -> Kind | None:
+def _kind(hints: Mapping[str, object]) -> WorkspaceKind | None:
     """None for a wrong annotation; a missing one is reported on its own."""
     annotation = hints.get("workspace", Path)
     if annotation is Path:
-        return Kind.LOCAL
-    return Kind.SPARK if annotation is SparkWorkspace else None
+        return WorkspaceKind.LOCAL
+    return WorkspaceKind.SPARK if annotation is SparkWorkspace else None
 
 
 def _model_problems(field: str, annotation: object) -> Iterator[Problem]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perago.declare import task_names
 from perago.declare.controls import TaskControls, part
-from perago.declare.problems import Problem, refusal, unknown
+from perago.declare.problems import Problem, definition_error, unknown
 from perago.declare.workspace_spec import WorkspaceSpec
 
 if TYPE_CHECKING:
     from perago.declare.contract import Contract
-    from perago.declare.signature import Kind
+    from perago.declare.signature import WorkspaceKind
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,7 +37,7 @@ class TaskDeclaration:
     warnings: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> "Kind":
+    def kind(self) -> "WorkspaceKind":
         return self.contract.kind
 
     @property
@@ -81,7 +81,7 @@ def declared_in(module: Mapping[str, Any]) -> list[TaskDeclaration]:
 
 def _bare(function: Callable[..., Any]) -> Exception:
     what = Problem("name, owner_email", "required; write @task(name='...', owner_email='...')")
-    return refusal(getattr(function, "__module__", "?"), None, [what])
+    return definition_error(getattr(function, "__module__", "?"), None, [what])
 
 
 def _attach(function: Any, args: tuple[object, ...], given: Mapping[str, Any]) -> Any:
@@ -99,12 +99,12 @@ def _declaration(function: Any, args: tuple[object, ...], given: Mapping[str, An
     from perago.declare import contract_builder  # noqa: PLC0415
 
     workspace, controls = given.get("workspace"), given.get("controls")
-    derived = contract_builder.contract_of(function, has_workspace=workspace is not None)
+    derived = contract_builder.build_contract(function, has_workspace=workspace is not None)
     problems = [*_argument_problems(args, given), *derived.problems]
     module = str(getattr(function, "__module__", "?"))
     if problems or derived.contract is None:
         name = given.get("name")
-        raise refusal(module, name if isinstance(name, str) else None, problems)
+        raise definition_error(module, name if isinstance(name, str) else None, problems)
     controls = controls if controls is not None else TaskControls()
     return TaskDeclaration(
         name=given["name"],

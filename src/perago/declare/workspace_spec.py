@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from perago.declare import relative_path
 from perago.declare.checks import CHECKS, Check
-from perago.declare.problems import Declared, Problem
+from perago.declare.problems import DeclaredValue, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceSpec(Declared):
+class WorkspaceSpec(DeclaredValue):
     """A prefix of the repository, mapped to the root of the workspace, with checks before and after the body."""
 
     prefix: str = "/"
@@ -29,7 +29,7 @@ class WorkspaceSpec(Declared):
         inside = self.prefix.removeprefix("/")
         return f"{inside}/" if inside else ""
 
-    def mistakes(self) -> Iterator[Problem]:
+    def value_problems(self) -> Iterator[Problem]:
         yield from _prefix(self.prefix)
         if type(self.read_only) is not bool:
             yield Problem("read_only", f"must be True or False, not {self.read_only!r}")
@@ -42,7 +42,7 @@ def _prefix(given: object) -> Iterator[Problem]:
         yield Problem("prefix", f"must be a str such as '/audio/render', not {given!r}")
     elif given == "":
         yield Problem("prefix", "must not be empty; write '/' for the whole repository")
-    elif given != "/" and (wrong := relative_path.mistake(given.removeprefix("/"))) is not None:
+    elif given != "/" and (wrong := relative_path.problem(given.removeprefix("/"))) is not None:
         yield Problem("prefix", wrong)
 
 

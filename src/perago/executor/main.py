@@ -14,7 +14,7 @@ from perago.attempt import cancellation, declared_task, transaction
 from perago.attempt import port as attempt_port
 from perago.attempt.rival_wait import LONGEST, Patience
 from perago.declare import module_loader, taskdef
-from perago.declare.signature import Kind
+from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import LakeError, RuntimeConfigError, SetupError
 from perago.events import Done, Event
@@ -47,7 +47,7 @@ class Executor:
         self._line = line
         self._settings = settings
         self._calling_off = calling_off
-        self._options = options.Options(
+        self._options = options.WorkspaceOptions(
             settings.perago_workspace_root, settings.perago_cache_root, settings.perago_cache_max_size
         )
         self._lake = _lake(settings)
@@ -58,7 +58,7 @@ class Executor:
         """Import the modules, say what they declare, and connect."""
         tasks = [module_loader.load(module) for module in modules]
         self._tasks = {task.name: task for task in tasks}
-        if any(task.kind is Kind.SPARK for task in tasks):
+        if any(task.kind is WorkspaceKind.SPARK for task in tasks):
             # Now, and not when somebody waits for the first attempt.
             self._spark.start()
         self._line.send(ipc.Declared(tuple(facts(task) for task in tasks)))
@@ -100,10 +100,10 @@ class Executor:
 
     def _workspace(self, declaration: TaskDeclaration, ref: WorkspaceRef, run: ipc.Run) -> attempt_port.AttemptWorkspace:
         prefix = declaration.workspace.prefix if declaration.workspace else "/"
-        if declaration.kind is Kind.SPARK:
+        if declaration.kind is WorkspaceKind.SPARK:
             access = self._settings.require_lakefs()
-            around = spark_workspace.Surroundings(self._spark, access, cancellation.cancelled, self._emit)
-            return spark_workspace.SparkBranch(self._lake, ref, prefix, around)
+            around = spark_workspace.SparkDependencies(self._spark, access, cancellation.cancelled, self._emit)
+            return spark_workspace.SparkBranchWorkspace(self._lake, ref, prefix, around)
         return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
 
     def _fetching(self, news: Progress) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from perago import events
 from perago.attempt import declared_task, port, transaction
 from perago.conductor.port import Polled
-from perago.declare.signature import Kind
+from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import SetupError, TaskStatus, WorkspaceError
 from perago.in_memory import attempt_parts, conductor, lake
@@ -26,8 +26,8 @@ from perago.model import FilePath, ObjectPath, Outcome, TaskType, WorkerId, Work
 from perago.protocol import staging_names as protocol_names
 from perago.spark import engine
 from perago.spark import options as spark_options
-from perago.spark.local_folder import SparkFolder
-from perago.spark.session import Engine
+from perago.spark.local_folder import SparkFolderWorkspace
+from perago.spark.session import SparkEngine
 from perago.workspace import options, path_mapping, scan
 from perago.workspace.local_workspace import LocalWorkspace
 
@@ -67,9 +67,11 @@ def files_of(root: Path) -> dict[FilePath, Path]:
         found = scan.scan(str(root))
     except WorkspaceError as error:
         raise SetupError(f"{root}: {error}") from error
-    if found.odd:
-        odd = found.odd[0]
-        raise SetupError(f"{root} holds {odd.kind}, which a workspace cannot: {odd.path}; copy the files themselves into it")
+    if found.special_files:
+        special = found.special_files[0]
+        raise SetupError(
+            f"{root} holds {special.kind}, which a workspace cannot: {special.path}; copy the files themselves into it"
+        )
     return {path: root / path for path in found.files}
 
 
@@ -95,7 +97,7 @@ def _attempt(
     execution_id = protocol_names.execution_id(time.time(), os.urandom(8))
 
     def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
-        settings = options.Options(room / "workspaces", cache_bytes=0)
+        settings = options.WorkspaceOptions(room / "workspaces", cache_bytes=0)
         made = _WORKSPACES[declaration.kind](store, ref, _prefix(declaration), polled.attempt, execution_id, settings, emit)
         return watch.over(made)
 
@@ -107,21 +109,21 @@ def _attempt(
 
 
 @functools.cache
-def _spark() -> Engine:
+def _spark() -> SparkEngine:
     """One for all runs of this process: starting Spark takes longer than most of them."""
-    made = engine.make(spark_options.Options(Path(tempfile.gettempdir()) / "perago" / "spark"))
+    made = engine.make(spark_options.SparkOptions(Path(tempfile.gettempdir()) / "perago" / "spark"))
     atexit.register(made.close)
     return made
 
 
 def _spark_folder(*args: Any) -> port.AttemptWorkspace:
-    return SparkFolder(*args, engine=_spark())
+    return SparkFolderWorkspace(*args, engine=_spark())
 
 
-_WORKSPACES: Mapping[Kind, Callable[..., port.AttemptWorkspace]] = {
-    Kind.LOCAL: LocalWorkspace,
-    Kind.NONE: LocalWorkspace,
-    Kind.SPARK: _spark_folder,
+_WORKSPACES: Mapping[WorkspaceKind, Callable[..., port.AttemptWorkspace]] = {
+    WorkspaceKind.LOCAL: LocalWorkspace,
+    WorkspaceKind.NONE: LocalWorkspace,
+    WorkspaceKind.SPARK: _spark_folder,
 }
 """What a task's workspace argument is made with."""
 

@@ -37,7 +37,7 @@ class Change:
 
 
 def path_of(branch: BranchName) -> ObjectPath:
-    return ObjectPath(f"{path_mapping.HOOKS}perago_protect_{branch}.yaml")
+    return ObjectPath(f"{path_mapping.HOOKS_PREFIX}perago_protect_{branch}.yaml")
 
 
 def action_file(branch: BranchName) -> str:
@@ -83,8 +83,8 @@ def state(lake: Lake, repository: Repository, ref: Ref, branch: BranchName) -> S
 
 def other_actions(lake: Lake, repository: Repository, ref: Ref) -> list[str]:
     """Action files that Perago did not write."""
-    listed = (info.path for info in lake.objects(repository, ref, path_mapping.HOOKS).objects)
-    return [path for path in listed if not path.startswith(f"{path_mapping.HOOKS}perago_protect_")]
+    listed = (info.path for info in lake.objects(repository, ref, path_mapping.HOOKS_PREFIX).objects)
+    return [path for path in listed if not path.startswith(f"{path_mapping.HOOKS_PREFIX}perago_protect_")]
 
 
 def change(lake: Lake, repository: Repository, branch: BranchName, *, is_removal: bool) -> Change:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Places(Protocol):
+class WorkspaceStorage(Protocol):
     """Where a workspace's files are; `path` is relative and confined already."""
 
     def input(self, path: str) -> str: ...
@@ -28,8 +28,8 @@ class Places(Protocol):
     def write(self, path: str, data: bytes) -> None: ...
 
 
-class Argument(SparkWorkspace):
-    def __init__(self, spark: "SparkSession", places: Places) -> None:
+class BodyWorkspace(SparkWorkspace):
+    def __init__(self, spark: "SparkSession", places: WorkspaceStorage) -> None:
         self._spark = spark
         self._places = places
 
@@ -55,12 +55,12 @@ class Argument(SparkWorkspace):
 
 def confined(path: object) -> str:
     """The path itself. What leaves the workspace is the author's mistake, and stays one however often it is tried."""
-    given = relative_path.text(path)
+    given = relative_path.as_text(path)
     if not isinstance(given, str):
         raise TaskTerminalError(f"a path in a workspace is a str or a PurePath, not {path!r}")
     if given.startswith("/") or "://" in given:
         raise TaskTerminalError(f"{given!r} is absolute; write it relative to the workspace root")
-    if (wrong := relative_path.mistake(given.removesuffix("/"))) is not None:
+    if (wrong := relative_path.problem(given.removesuffix("/"))) is not None:
         raise TaskTerminalError(wrong)
     return given.removesuffix("/")
 
@@ -75,7 +75,7 @@ def missing(path: str) -> FileNotFoundError:
 
 
 @dataclass(frozen=True, slots=True)
-class LakePlaces:
+class LakeStorage:
     """The input commit, and the staging branch where there is one. Implements `Places`."""
 
     lake: port.Lake
@@ -131,10 +131,10 @@ def files(lake: port.Lake, repository: Repository, ref: port.Ref, prefix: str) -
         for info in page.objects:
             local = info.path[len(prefix) :]
             if (
-                path_mapping.is_business(local)
+                path_mapping.is_workspace_file(local)
                 and not local.endswith("/")
                 and local
-                and not info.path.startswith(path_mapping.HOOKS)
+                and not info.path.startswith(path_mapping.HOOKS_PREFIX)
             ):
                 yield FilePath(local)
         after = page.after

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from perago.process.exit_status import ExitStatus
-from perago.spark.session import Work
+from perago.spark.session import JobProgress
 
 GONE = (Py4JError, PySparkException, OSError, EOFError)
 """What a call into a driver raises that has died or was stopped."""
@@ -26,7 +26,7 @@ class DriverProcess:
 
 
 class ClassicSession:
-    """Implements `perago.spark.session.Session`. One at a time: the driver runs one attempt and nothing else."""
+    """Implements `perago.spark.session.AttemptSession`. One at a time: the driver runs one attempt and nothing else."""
 
     def __init__(self, base: SparkSession, settings: Mapping[str, str], driver: DriverProcess) -> None:
         self._base = base
@@ -61,14 +61,14 @@ class ClassicSession:
     def death(self) -> ExitStatus | None:
         return None if self._is_in_step() else self._driver.death()
 
-    def work(self) -> Work | None:
+    def progress(self) -> JobProgress | None:
         try:
             stages = list(_stages(self._context))
         except GONE:
             return None
         if not stages:
             return None
-        return Work(
+        return JobProgress(
             len(stages),
             sum(stage.numTasks() for stage in stages),
             sum(stage.numCompleteTasks() for stage in stages),

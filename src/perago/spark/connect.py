@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from perago.errors import RuntimeConfigError
 from perago.spark import runtime
-from perago.spark.options import Options
-from perago.spark.session import Work
+from perago.spark.options import SparkOptions
+from perago.spark.session import JobProgress
 
 _NEEDED = ("grpc", "grpc_status", "pandas", "pyarrow", "zstandard")
 _CLASSES = ("org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol")
@@ -27,10 +27,10 @@ _BODY_RETRIES, _CONTROL_RETRIES = 6, 2
 _RUNNING = {"OPERATION_STATE_RUNNING", "OPERATION_STATE_TERMINATING", "OPERATION_STATE_UNKNOWN"}
 
 
-class Remote:
-    """Implements `perago.spark.session.Engine`."""
+class ConnectEngine:
+    """Implements `perago.spark.session.SparkEngine`."""
 
-    def __init__(self, chosen: Options) -> None:
+    def __init__(self, chosen: SparkOptions) -> None:
         self._options = chosen
 
     def start(self) -> None:
@@ -44,11 +44,11 @@ class Remote:
         finally:
             session.close()
 
-    def session(self, settings: Mapping[str, str]) -> "RemoteSession":
+    def session(self, settings: Mapping[str, str]) -> "ConnectSession":
         # Giving up is said by an exception, too.
         warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
         try:
-            made = RemoteSession(SparkSession.builder.remote(self._options.remote or "").create())
+            made = ConnectSession(SparkSession.builder.remote(self._options.remote or "").create())
         except PySparkException as error:
             # Its message may repeat the token.
             raise RuntimeConfigError(
@@ -68,8 +68,8 @@ class Remote:
         os.environ.pop(_MODE, None)
 
 
-class RemoteSession:
-    """Implements `perago.spark.session.Session`. Operations of other sessions on the same server are neither seen nor touched."""
+class ConnectSession:
+    """Implements `perago.spark.session.AttemptSession`. Does not affect other sessions on the same server."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -134,13 +134,13 @@ class RemoteSession:
     def death(self) -> None:
         """A server that gives no answer may only be far away; the error that the body got says so."""
 
-    def work(self) -> Work | None:
+    def progress(self) -> JobProgress | None:
         """Connect tells of tasks, not of what they have written."""
         stages = [stage for told in list(self._stages.values()) for stage in told if not stage.done]
         if not stages:
             return None
         tasks, done = sum(stage.num_tasks for stage in stages), sum(stage.num_completed_tasks for stage in stages)
-        return Work(len(stages), tasks, done, rows=0, bytes=0)
+        return JobProgress(len(stages), tasks, done, rows=0, bytes=0)
 
     def close(self) -> None:
         """The server forgets the session's views and settings. Cached data, global views and tables are the server's own."""

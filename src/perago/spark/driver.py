@@ -27,10 +27,10 @@ _DYING_SECONDS = 1.0
 class Driver:
     """Not started before the first attempt needs it, and started anew if a body stopped it or it died."""
 
-    def __init__(self, chosen: options.Options, provide: Callable[[], runtime.Runtime]) -> None:
+    def __init__(self, chosen: options.SparkOptions, provide: Callable[[], runtime.SparkRuntime]) -> None:
         self._options = chosen
         self._provide = provide
-        self._home: driver_directory.Home | None = None
+        self._home: driver_directory.DriverDirectory | None = None
         self._session: SparkSession | None = None
         self._is_ours = False
 
@@ -77,7 +77,7 @@ class Driver:
             raise RuntimeConfigError(f"Spark does not start with master {properties['spark.master']}: {_line(error)}") from error
 
 
-def start_properties(chosen: Mapping[str, str], needed: runtime.Runtime, directory: Path) -> dict[str, str]:
+def start_properties(chosen: Mapping[str, str], needed: runtime.SparkRuntime, directory: Path) -> dict[str, str]:
     """Perago's own below what was chosen. No credential is among them."""
     jars = ",".join(jar.as_uri() for jar in needed.jars)
     common = {
@@ -105,7 +105,7 @@ def start_properties(chosen: Mapping[str, str], needed: runtime.Runtime, directo
     return {**common, **here, **chosen}
 
 
-def start_environment(needed: runtime.Runtime, file: Path, properties: Mapping[str, str]) -> dict[str, str]:
+def start_environment(needed: runtime.SparkRuntime, file: Path, properties: Mapping[str, str]) -> dict[str, str]:
     arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     common = {"JAVA_HOME": str(needed.java_home), "PYSPARK_SUBMIT_ARGS": f"--properties-file '{file}' {arguments}"}
     if not options.is_local(properties):

@@ -15,7 +15,7 @@ _LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class DriverDirectory:
     path: Path
     _lock: int
 
@@ -24,7 +24,7 @@ class Home:
         os.close(self._lock)
 
 
-def create(scratch: Path) -> Home:
+def create(scratch: Path) -> DriverDirectory:
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         sweep(scratch)
@@ -34,7 +34,7 @@ def create(scratch: Path) -> Home:
         fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise RuntimeConfigError(f"cannot use {scratch} for Spark's files: {error.strerror}") from error
-    return Home(path, lock)
+    return DriverDirectory(path, lock)
 
 
 def sweep(scratch: Path) -> None:

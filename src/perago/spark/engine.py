@@ -4,21 +4,21 @@ from collections.abc import Mapping
 
 from perago.provision.progress import Report, quiet
 from perago.spark import options, runtime
-from perago.spark.session import Engine, Session
+from perago.spark.session import AttemptSession, SparkEngine
 
 
 class LazyEngine:
-    """Implements `perago.spark.session.Engine`; a worker without Spark tasks never imports pyspark."""
+    """Implements `perago.spark.session.SparkEngine`; a worker without Spark tasks never imports pyspark."""
 
-    def __init__(self, chosen: options.Options, report: Report) -> None:
+    def __init__(self, chosen: options.SparkOptions, report: Report) -> None:
         self._options = chosen
         self._report = report
-        self._made: Engine | None = None
+        self._made: SparkEngine | None = None
 
     def start(self) -> None:
         self._engine().start()
 
-    def session(self, settings: Mapping[str, str]) -> Session:
+    def session(self, settings: Mapping[str, str]) -> AttemptSession:
         return self._engine().session(settings)
 
     def close(self) -> None:
@@ -26,20 +26,20 @@ class LazyEngine:
             self._made.close()
             self._made = None
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> SparkEngine:
         if self._made is None:
             self._made = self._make()
         return self._made
 
-    def _make(self) -> Engine:
+    def _make(self) -> SparkEngine:
         if self._options.remote is not None:
             from perago.spark import connect  # noqa: PLC0415  as the class says
 
-            return connect.Remote(self._options)
+            return connect.ConnectEngine(self._options)
         from perago.spark import driver  # noqa: PLC0415  as above
 
         return driver.Driver(self._options, lambda: runtime.ensure(self._report))
 
 
-def make(chosen: options.Options, report: Report = quiet) -> Engine:
+def make(chosen: options.SparkOptions, report: Report = quiet) -> SparkEngine:
     return LazyEngine(chosen, report)

@@ -5,19 +5,19 @@ import time
 from collections.abc import Callable
 
 from perago import events
-from perago.spark.session import Session, Work
+from perago.spark.session import AttemptSession, JobProgress
 
 LOOK_SECONDS = 0.25
 TELL_SECONDS = 1.0
 
 
-class Watch:
-    def __init__(self, watched: Session, is_cancelled: Callable[[], bool], emit: events.Emit) -> None:
+class JobMonitor:
+    def __init__(self, watched: AttemptSession, is_cancelled: Callable[[], bool], emit: events.Emit) -> None:
         self._session = watched
         self._is_cancelled = is_cancelled
         self._emit = emit
         self._over = threading.Event()
-        self._told: Work | None = None
+        self._told: JobProgress | None = None
         self._thread = threading.Thread(target=self._look, name="perago-spark-watch", daemon=True)
         self._thread.start()
 
@@ -36,13 +36,13 @@ class Watch:
                 self._tell()
 
     def _tell(self) -> None:
-        work = self._session.work()
+        work = self._session.progress()
         if work is not None and work != self._told:
             self._told = work
             self._emit(progress(work))
 
 
-def progress(work: Work) -> events.Progress:
+def progress(work: JobProgress) -> events.Progress:
     stages = "1 stage" if work.stages == 1 else f"{work.stages} stages"
     rows = f", {work.rows:,} rows written" if work.rows else ""
     note = f"{stages}: {work.tasks_done} of {work.tasks} tasks{rows}"

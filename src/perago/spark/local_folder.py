@@ -8,15 +8,15 @@ from pathlib import Path
 from perago import events
 from perago.lake import port
 from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, WorkspaceRef
-from perago.spark import body_workspace, committer_leftovers, job_monitor, quiesce, session
-from perago.spark.session import Engine, Session
+from perago.spark import body_workspace, committer_leftovers, job_monitor, session
+from perago.spark.session import AttemptSession, SparkEngine
 from perago.workspace import diff, options, scan
 from perago.workspace.local_workspace import LocalWorkspace
 
 _SETTINGS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
-class SparkFolder:
+class SparkFolderWorkspace:
     """A local workspace, but for what the body gets and for what Spark leaves in it."""
 
     needs_branch_before_body = True
@@ -28,10 +28,10 @@ class SparkFolder:
         prefix: str,
         attempt: Attempt,
         execution_id: ExecutionId,
-        settings: options.Options,
+        settings: options.WorkspaceOptions,
         emit: events.Emit = events.ignore,
         *,
-        engine: Engine,
+        engine: SparkEngine,
     ) -> None:
         self._local = LocalWorkspace(lake, ref, prefix, attempt, execution_id, settings, emit)
         self._input = settings.root / f"input-{execution_id}"
@@ -40,8 +40,8 @@ class SparkFolder:
         self._writes = False
         self._before: frozenset[FilePath] = frozenset()
         self._work = Path()
-        self._session: Session | None = None
-        self._watch: job_monitor.Watch | None = None
+        self._session: AttemptSession | None = None
+        self._watch: job_monitor.JobMonitor | None = None
 
     def open(self) -> None:
         self._local.open()
@@ -54,26 +54,26 @@ class SparkFolder:
         del branch
         self._writes = True
 
-    def argument(self) -> body_workspace.Argument:
+    def argument(self) -> body_workspace.BodyWorkspace:
         self._before = frozenset(self._local.listing().files)
         self._work = self._local.argument()
         shutil.copytree(self._work, self._input)
         self._session = self._engine.session(_SETTINGS)
-        self._watch = job_monitor.Watch(self._session, lambda: False, self._emit)
-        return body_workspace.Argument(self._session.spark, FolderPlaces(self._input, self._work, writes=self._writes))
+        self._watch = job_monitor.JobMonitor(self._session, lambda: False, self._emit)
+        return body_workspace.BodyWorkspace(self._session.spark, FolderStorage(self._input, self._work, writes=self._writes))
 
     def blame(self, error: Exception) -> Exception:
-        return error if self._session is None else session.blame(self._session, error)
+        return error if self._session is None else session.explain_error(self._session, error)
 
     def settle(self) -> None:
         self._stop_watching()
         if self._session is not None:
-            quiesce.enforce(self._session)
+            session.require_quiet(self._session)
         self._remove_leftovers()
         committer_leftovers.refuse_bound(path for path in scan.scan(str(self._work)).files if path not in self._before)
         self._local.settle()
 
-    def changed(self) -> diff.Change:
+    def changed(self) -> diff.FileChanges:
         return self._local.changed()
 
     def fill(self, branch: BranchName) -> None:
@@ -83,7 +83,7 @@ class SparkFolder:
         made, self._session = self._session, None
         self._stop_watching()
         if made is not None:
-            quiesce.wait(made)
+            session.cancel_and_wait(made)
             made.close()
         shutil.rmtree(self._input, ignore_errors=True)
         self._local.close()
@@ -101,8 +101,8 @@ class SparkFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class FolderPlaces:
-    """Implements `perago.spark.body_workspace.Places`."""
+class FolderStorage:
+    """Implements `perago.spark.body_workspace.WorkspaceStorage`."""
 
     given: Path
     work: Path

@@ -13,7 +13,7 @@ _PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:\s]\s*(.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SparkOptions:
     scratch: Path
     """A directory of this host for what a driver keeps on disk; left-overs of dead ones are removed from it."""
     master: str | None = None
@@ -36,10 +36,10 @@ class Options:
         return {**written, **named, **self.properties}
 
 
-def from_settings(settings: Settings) -> Options:
+def from_settings(settings: Settings) -> SparkOptions:
     """What a worker with these settings uses."""
     remote = settings.perago_spark_remote
-    return Options(
+    return SparkOptions(
         scratch=settings.perago_cache_root / "spark",
         master=settings.perago_spark_master,
         remote=None if remote is None else remote.get_secret_value(),

@@ -26,17 +26,17 @@ exec '{program}' "$@"
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class SparkRuntime:
     java_home: Path
     jars: tuple[Path, ...]
 
 
-def ensure(report: Report = quiet) -> Runtime:
+def ensure(report: Report = quiet) -> SparkRuntime:
     """`ProvisionError` where something can neither be found nor fetched."""
     stop_request = StopRequest()
     try:
         cache = Cache(default_root(), stop_request, report)
-        return Runtime(_java_home(cache), _jars(cache))
+        return SparkRuntime(_java_home(cache), _jars(cache))
     finally:
         stop_request.close()
 

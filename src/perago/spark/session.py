@@ -1,5 +1,6 @@
-"""One attempt's share of Spark, as the workspace asks for it. A driver of our own and a Connect server both give one."""
+"""The Spark session of one attempt, from a driver of this process or a Connect server, and how to stop everything it runs."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -11,9 +12,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+QUIET_SECONDS = 30.0
+"""Time for cancelled jobs to end everywhere; an attempt whose writers cannot be stopped publishes nothing."""
+_POLL_SECONDS = 0.05
+
+
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What runs just now, summed over the stages that are not done."""
+class JobProgress:
+    """Sums over the stages that are running now."""
 
     stages: int
     tasks: int
@@ -22,22 +28,22 @@ class Work:
     bytes: int
 
 
-class Session(Protocol):
-    """Its temporary views, settings and caches are nobody else's, and end with it."""
+class AttemptSession(Protocol):
+    """Its temporary views, settings and cached data belong to one attempt and end with it."""
 
     @property
     def spark(self) -> "SparkSession": ...
 
     def cancel(self) -> None:
-        """Tell all jobs and streaming queries to stop; returns before they have. Harmless if nothing runs, or nothing lives."""
+        """Tell all jobs and streaming queries to stop, without waiting. No error if nothing runs or the driver has ended."""
         ...
 
     def is_quiet(self) -> bool:
-        """Whether no task of this session runs anywhere any more, as far as can be known."""
+        """Whether no task of this session is known to run anywhere."""
         ...
 
-    def work(self) -> Work | None:
-        """None while nothing runs, or where it cannot be known."""
+    def progress(self) -> JobProgress | None:
+        """None while nothing runs, or if it cannot be known."""
         ...
 
     def death(self) -> ExitStatus | None:
@@ -47,18 +53,18 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
-class Engine(Protocol):
+class SparkEngine(Protocol):
     def start(self) -> None:
-        """`SetupError` where Spark cannot be had."""
+        """`SetupError` if Spark cannot be started or reached."""
         ...
 
-    def session(self, settings: Mapping[str, str]) -> Session: ...
+    def session(self, settings: Mapping[str, str]) -> AttemptSession: ...
 
     def close(self) -> None: ...
 
 
-def blame(session: Session, error: Exception) -> Exception:
-    """What a body raises whose driver has died names sockets and gateways: then it is the death that counts."""
+def explain_error(session: AttemptSession, error: Exception) -> Exception:
+    """The end of the driver if it has ended, because the body's error then only mentions sockets and gateways."""
     death = session.death()
     if death is None:
         return error
@@ -66,3 +72,22 @@ def blame(session: Session, error: Exception) -> Exception:
         f"the Spark driver {death} while the body ran; if the machine ran out of memory, have it hold less at once, "
         "lower spark.driver.memory, or run fewer of them (-j)"
     )
+
+
+def require_quiet(session: AttemptSession) -> None:
+    """Cancel what runs; `WorkspaceError` if tasks still run after `QUIET_SECONDS`."""
+    if not cancel_and_wait(session):
+        raise WorkspaceError(
+            f"Spark tasks of the body still run {QUIET_SECONDS:g} s after they were cancelled; nothing is published"
+        )
+
+
+def cancel_and_wait(session: AttemptSession) -> bool:
+    """Cancel what runs; False if tasks still run after `QUIET_SECONDS`."""
+    session.cancel()
+    deadline = time.monotonic() + QUIET_SECONDS
+    while not session.is_quiet():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True

@@ -9,7 +9,7 @@ from perago import events
 from perago.errors import LakeNotFound, WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, FilePath, LakeAccess, Listing, ObjectPath, WorkspaceRef
-from perago.spark import body_workspace, committer_leftovers, job_monitor, quiesce, s3a, session
+from perago.spark import body_workspace, committer_leftovers, job_monitor, s3a, session
 from perago.workspace import path_mapping
 
 
@@ -23,28 +23,28 @@ class BranchChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SparkDependencies:
     """What an attempt's workspace is given by whoever runs it."""
 
-    engine: session.Engine
+    engine: session.SparkEngine
     access: LakeAccess
     is_cancelled: Callable[[], bool]
     emit: events.Emit = events.ignore
 
 
-class SparkBranch:
+class SparkBranchWorkspace:
     """Driven by the attempt: open, listing, attach, argument, the body, settle, listing, changed, fill, close."""
 
     needs_branch_before_body = True
 
-    def __init__(self, lake: port.Lake, ref: WorkspaceRef, prefix: str, around: Surroundings) -> None:
+    def __init__(self, lake: port.Lake, ref: WorkspaceRef, prefix: str, around: SparkDependencies) -> None:
         self._lake = lake
         self._ref = ref
         self._prefix = path_mapping.listing_prefix(prefix)
         self._around = around
         self._branch: BranchName | None = None
-        self._session: session.Session | None = None
-        self._watch: job_monitor.Watch | None = None
+        self._session: session.AttemptSession | None = None
+        self._watch: job_monitor.JobMonitor | None = None
 
     def open(self) -> None:
         """Executors read the input where it stands."""
@@ -55,22 +55,22 @@ class SparkBranch:
     def attach(self, branch: BranchName) -> None:
         self._branch = branch
 
-    def argument(self) -> body_workspace.Argument:
+    def argument(self) -> body_workspace.BodyWorkspace:
         repository = self._ref.repository
         made = self._around.engine.session(s3a.session_settings(repository, self._around.access))
         self._session = made
-        self._watch = job_monitor.Watch(made, self._around.is_cancelled, self._around.emit)
-        return body_workspace.Argument(made.spark, self._places())
+        self._watch = job_monitor.JobMonitor(made, self._around.is_cancelled, self._around.emit)
+        return body_workspace.BodyWorkspace(made.spark, self._places())
 
     def blame(self, error: Exception) -> Exception:
-        return error if self._session is None else session.blame(self._session, error)
+        return error if self._session is None else session.explain_error(self._session, error)
 
     def settle(self) -> None:
         """Nothing of the body writes any more, and nothing lies around that only its writers needed."""
         with self._said("settle"):
             self._stop_watching()
             if self._session is not None:
-                quiesce.enforce(self._session)
+                session.require_quiet(self._session)
             if self._branch is not None:
                 committer_leftovers.remove(self._lake, self._ref.repository, self._branch)
             self._refuse_direct_writes()
@@ -98,7 +98,7 @@ class SparkBranch:
         if made is None:
             return
         self._stop_watching()
-        quiesce.wait(made)
+        session.cancel_and_wait(made)
         made.close()
 
     def _stop_watching(self) -> None:
@@ -110,7 +110,7 @@ class SparkBranch:
 
     def _refuse_foreign(self, paths: Sequence[ObjectPath]) -> None:
         for path in paths:
-            if not path.startswith(self._prefix) or path.startswith(path_mapping.HOOKS):
+            if not path.startswith(self._prefix) or path.startswith(path_mapping.HOOKS_PREFIX):
                 shown = f"/{self._prefix.rstrip('/')}"
                 raise WorkspaceError(f"the body wrote outside the workspace prefix {shown}: {path}; nothing is published")
 
@@ -139,9 +139,9 @@ class SparkBranch:
     def _files(self) -> Iterator[FilePath]:
         return body_workspace.files(self._lake, self._ref.repository, self._branch or self._ref.ref, self._prefix)
 
-    def _places(self) -> body_workspace.LakePlaces:
+    def _places(self) -> body_workspace.LakeStorage:
         repository, branch = self._ref.repository, self._branch
-        return body_workspace.LakePlaces(
+        return body_workspace.LakeStorage(
             lake=self._lake,
             repository=repository,
             commit=self._ref.ref,

@@ -17,7 +17,7 @@ def clear(running: Running, root: Path, lake: Lake | None, complain: Complain) -
     if lake is not None and running.facts.needs_lake:
         _delete_staging_branch(running, lake, complain)
     try:
-        attempt_directory.collect(root, running.execution_id)
+        attempt_directory.remove_execution(root, running.execution_id)
     except OSError as error:
         complain(f"failed to collect the workspace of a dead executor: {error}")
 
@@ -25,7 +25,7 @@ def clear(running: Running, root: Path, lake: Lake | None, complain: Complain) -
 def sweep(root: Path, older_than: float, complain: Complain) -> int:
     """Directories whose owner is gone; how many went."""
     try:
-        return len(attempt_directory.sweep(root, older_than))
+        return len(attempt_directory.remove_abandoned(root, older_than))
     except OSError as error:
         complain(f"failed to sweep {root}: {error}")
         return 0

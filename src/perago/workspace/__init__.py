@@ -1,1 +1,1 @@
-"""The local disk: objects under a prefix become files in a private directory, changes there become uploads and deletes."""
+"""Local workspaces: download the objects under a prefix into a private directory, and upload what the body changed there."""

@@ -1,8 +1,8 @@
-"""Attempt directories: made for one execution, owned by a kernel lock, checked before anything is published from them, removed.
+"""Attempt directories: create one per execution, verify it before publication, remove it, and remove abandoned ones.
 
-<root>/<task id>-<execution id>/     0700, ours
-    .perago-attempt.json             who made it; the lock on it dies with the executor
-    work/                            what the body gets; nothing of ours is in it
+<root>/<task id>-<execution id>/     mode 0700
+    .perago-attempt.json             the marker: process and attempt; the kernel releases its lock when the executor dies
+    work/                            the body's workspace; Perago keeps no file of its own in it
 """
 
 import contextlib
@@ -23,17 +23,17 @@ from perago.workspace import rmtree
 
 WORK = "work"
 _UNFINISHED = ".new-"
-"""Directories carry this prefix until marker and lock are in place, so that a sweep never meets one that looks abandoned."""
+"""Prefix of a directory until its marker is written and locked, so that it never looks abandoned before."""
 _UNFINISHED_SECONDS = 60
-"""Making one takes no time. Whoever was held up for so long in it fails, and the next attempt makes another."""
-_MAX_ID = 96
+"""Creation takes milliseconds. A process stopped for longer than this while creating fails, and the attempt is retried."""
+_MAX_ID_LENGTH = 96
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _lock_descriptors: set[int] = set()
 
 
 def _close_locks_in_child() -> None:
-    """A process that the body forks must not keep the executor's lock alive after the executor is gone."""
+    """A process that the body forks must not keep the executor's lock after the executor has ended."""
     for descriptor in _lock_descriptors:
         with contextlib.suppress(OSError):
             os.close(descriptor)
@@ -44,25 +44,25 @@ os.register_at_fork(after_in_child=_close_locks_in_child)
 
 
 class AttemptDirectory:
-    """One execution's directory; `work` is the body's part of it."""
+    """The directory of one execution; `work` is the part that the body gets."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self.work = path / WORK
         self._lock = lock
         self._lock_identity = _identity(os.fstat(lock))
-        # Held open, because a directory made in the place of a removed one gets its inode number otherwise.
+        # Held open, because the file system could give the inode number to a directory that replaces a removed one.
         self._work_handle = os.open(self.work, _DIRECTORY)
         self._work_identity = _identity(os.fstat(self._work_handle))
         _lock_descriptors.add(lock)
 
     def verify(self) -> None:
-        """The directory is still the one we made, ours, readable and marked. Otherwise nothing in it can be believed."""
+        """Raise `WorkspaceError` unless this is still the directory that was created, with its marker, readable and writable."""
         try:
             status = self.work.lstat()
             marker = (self.path / MARKER_NAME).lstat()
-        except OSError as fault:
-            raise _untrusted(self.work, f"it or its marker is gone ({fault.strerror})") from fault
+        except OSError as error:
+            raise _untrusted(self.work, f"it or its marker is gone ({error.strerror})") from error
         if stat.S_ISLNK(status.st_mode):
             raise _untrusted(self.work, "it was turned into a symlink")
         if _identity(status) != self._work_identity:
@@ -73,19 +73,20 @@ class AttemptDirectory:
             raise _untrusted(self.work, f"its mode became {stat.filemode(status.st_mode)}")
 
     def remove(self) -> str | None:
-        """Delete everything and give up the lock; what stayed behind and why, or None."""
+        """Delete everything and release the lock. Returns None, or the first path that could not be deleted and the reason."""
         if self._lock < 0:
             return None
-        left = _remove_owned(self.path)
+        not_removed = _remove_owned(self.path)
         _lock_descriptors.discard(self._lock)
         os.close(self._lock)
         os.close(self._work_handle)
         self._lock = -1
-        return left
+        return not_removed
 
 
 def create(root: Path, attempt: Attempt, execution_id: ExecutionId) -> AttemptDirectory:
-    """Absolute, because a body may change the working directory."""
+    """Create the directory for one execution below `root`; `WorkspaceError` if that fails."""
+    # Absolute, because a body may change the working directory.
     root, name = root.absolute(), directory_name(attempt.task_id, execution_id)
     unfinished, path = root / (_UNFINISHED + name), root / name
     try:
@@ -93,23 +94,23 @@ def create(root: Path, attempt: Attempt, execution_id: ExecutionId) -> AttemptDi
         unfinished.mkdir(mode=0o700)
         (unfinished / WORK).mkdir(mode=0o700)
         lock = _locked_marker(unfinished / MARKER_NAME, attempt, execution_id)
-    except OSError as fault:
-        raise WorkspaceError(f"cannot make the attempt directory {path}: {fault.strerror}") from fault
+    except OSError as error:
+        raise WorkspaceError(f"cannot make the attempt directory {path}: {error.strerror}") from error
     try:
         unfinished.rename(path)
         return AttemptDirectory(path, lock)
-    except OSError as fault:
+    except OSError as error:
         os.close(lock)
-        raise WorkspaceError(f"cannot make the attempt directory {path}: {fault.strerror}") from fault
+        raise WorkspaceError(f"cannot make the attempt directory {path}: {error.strerror}") from error
 
 
 def directory_name(task_id: str, execution_id: str) -> str:
-    return f"{_safe(task_id)}-{_safe(execution_id)}"
+    return f"{_file_name(task_id)}-{_file_name(execution_id)}"
 
 
-def _safe(identifier: str) -> str:
-    """As it is where a file name can hold it; otherwise recognisable, and still different from every other."""
-    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", identifier) and len(identifier) <= _MAX_ID:
+def _file_name(identifier: str) -> str:
+    """The identifier itself if it is a safe file name; otherwise its readable part and a hash."""
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", identifier) and len(identifier) <= _MAX_ID_LENGTH:
         return identifier
     readable = re.sub(r"[^A-Za-z0-9_-]", "_", identifier)[:32]
     return f"{readable}_{sha256(identifier.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
@@ -127,24 +128,24 @@ def _locked_marker(path: Path, attempt: Attempt, execution_id: ExecutionId) -> i
     return descriptor
 
 
-def sweep(root: Path, older_than_seconds: float = 0.0) -> list[Path]:
-    """Remove the directories whose executor is gone, if they are at least that old; those that were removed.
+def remove_abandoned(root: Path, older_than_seconds: float = 0.0) -> list[Path]:
+    """Remove directories of at least that age whose executor has ended, and return them.
 
-    Only directories with our marker count, and only those whose lock is free: others are alive or not ours.
+    A directory without a marker is not Perago's; one whose lock is held is in use.
     """
     newest = time.time() - older_than_seconds
-    removed = [path for path in _attempts(root) if _age_mark(path) <= newest and _collect(path)]
-    _sweep_unfinished(root)
+    removed = [path for path in _attempts(root) if _created_at(path) <= newest and _remove_if_abandoned(path)]
+    _remove_unfinished(root)
     return removed
 
 
-def collect(root: Path, execution_id: ExecutionId) -> bool:
-    """Remove what a dead executor left of one execution; False if there is nothing or its lock is still held."""
-    ending = "-" + _safe(execution_id)
+def remove_execution(root: Path, execution_id: ExecutionId) -> bool:
+    """Remove the directory of one execution whose executor died; False if there is none or its lock is still held."""
+    ending = "-" + _file_name(execution_id)
     for path in _directories(root):
         if path.name.endswith(ending) and path.name.startswith(_UNFINISHED):
             rmtree.remove_tree(path)
-    return any(_collect(path) for path in _attempts(root) if path.name.endswith(ending))
+    return any(_remove_if_abandoned(path) for path in _attempts(root) if path.name.endswith(ending))
 
 
 def _attempts(root: Path) -> Iterator[Path]:
@@ -161,14 +162,14 @@ def _directories(root: Path) -> list[Path]:
         return []
 
 
-def _age_mark(path: Path) -> float:
+def _created_at(path: Path) -> float:
     try:
         return (path / MARKER_NAME).lstat().st_mtime
     except OSError:
         return float("inf")
 
 
-def _collect(path: Path) -> bool:
+def _remove_if_abandoned(path: Path) -> bool:
     try:
         lock = os.open(path / MARKER_NAME, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -182,7 +183,7 @@ def _collect(path: Path) -> bool:
         os.close(lock)
 
 
-def _sweep_unfinished(root: Path) -> None:
+def _remove_unfinished(root: Path) -> None:
     oldest = time.time() - _UNFINISHED_SECONDS
     for path in _directories(root):
         with contextlib.suppress(OSError):
@@ -191,17 +192,17 @@ def _sweep_unfinished(root: Path) -> None:
 
 
 def _remove_owned(path: Path) -> str | None:
-    """The marker goes last: a removal that is cut off leaves a directory that the next sweep still knows."""
-    left = rmtree.empty_directory(path, keep=MARKER_NAME)
-    if left:
-        return left
+    """Delete the marker last, so that the next remove_abandoned still recognises a directory whose removal was interrupted."""
+    not_removed = rmtree.empty_directory(path, keep=MARKER_NAME)
+    if not_removed:
+        return not_removed
     try:
         (path / MARKER_NAME).unlink(missing_ok=True)
         path.rmdir()
     except FileNotFoundError:
         return None
-    except OSError as fault:
-        return f"{path}: {fault.strerror}"
+    except OSError as error:
+        return f"{path}: {error.strerror}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Where the workspace engine keeps its files and how much it does at once."""
+"""Options of local workspaces: directories, cache size and number of parallel transfers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,17 +9,17 @@ CACHE_NAME = ".cache"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class WorkspaceOptions:
     root: Path
-    """Attempt directories are made here; should be on the same file system as the cache, so that copies can share blocks."""
+    """Parent of the attempt directories; best on the same file system as the cache, so that copies can share blocks."""
     cache_root: Path | None = None
-    """The content cache of this host; inside `root` unless told otherwise."""
+    """The content cache of this host; by default inside `root`."""
     cache_bytes: int = content_cache.DEFAULT_LIMIT
     """0 turns the cache off."""
     light_transfers: int = 16
-    """Transfers of small objects at once: bound by round trips, then by the interpreter."""
+    """Parallel transfers of small objects: limited by round trips, then by the interpreter."""
     heavy_transfers: int = 4
-    """Transfers of large objects at once: bound by hashing and by the disk."""
+    """Parallel transfers of large objects: limited by hashing and by the disk."""
 
-    def make_cache(self) -> content_cache.Cache:
-        return content_cache.Cache(self.cache_root or self.root / CACHE_NAME, self.cache_bytes)
+    def make_cache(self) -> content_cache.ContentCache:
+        return content_cache.ContentCache(self.cache_root or self.root / CACHE_NAME, self.cache_bytes)

@@ -1,7 +1,7 @@
-"""The one codec between object paths under a prefix and local relative paths, in both directions.
+"""Mapping between object paths under a prefix and relative local paths, in both directions.
 
-What cannot be mapped is a `WorkspaceError` that names the object or file; what must not be mapped (directory markers, Perago's
-own marker, lakeFS's hook files) has no counterpart on the other side.
+A name that cannot be mapped raises a `WorkspaceError` that names the object or file. Directory markers, Perago's own marker and
+lakeFS's hook files are never mapped.
 """
 
 import unicodedata
@@ -11,45 +11,47 @@ from perago.errors import WorkspaceError
 from perago.model import MARKER_NAME, FilePath, ObjectInfo, ObjectPath
 
 MAX_SEGMENT_BYTES = 255
-"""NAME_MAX of every common Linux file system."""
+"""NAME_MAX of the common Linux file systems."""
 MAX_OBJECT_BYTES = 1024
-"""lakeFS refuses longer paths."""
-HOOKS = "_lakefs_actions/"
-"""lakeFS runs what it finds here as hooks on commit and merge, so a task neither sees nor writes it."""
+"""lakeFS rejects longer paths."""
+HOOKS_PREFIX = "_lakefs_actions/"
+"""lakeFS runs the files under this prefix as hooks on commit and merge, so a task can neither read nor write them."""
 REPLACEMENT = "\ufffd"
-"""What lakeFS lists in place of bytes that are not UTF-8; such an object cannot be read by its listed name."""
+"""lakeFS lists this character for bytes that are not UTF-8; such an object cannot be read by its listed name."""
 
 
 def listing_prefix(prefix: str) -> str:
-    """`/audio/render` as a listing needs it: `audio/render/`, so that `audio/render2/x` does not match; the root is empty."""
+    """The prefix for listings: `audio/render/` for `/audio/render`, so that `audio/render2/x` does not match; `` for the root."""
     inner = prefix.strip("/")
     if not inner:
         return ""
-    if fault := _segment_fault(inner):
-        raise WorkspaceError(f"workspace prefix {prefix!r} cannot be used: {fault}")
+    if problem := _segments_problem(inner):
+        raise WorkspaceError(f"workspace prefix {prefix!r} cannot be used: {problem}")
     return inner + "/"
 
 
 def to_local(prefix: str, info: ObjectInfo) -> FilePath | None:
-    """The local path of an object under `prefix` (as `listing_prefix` made it); None where it is not a business file."""
+    """The local path of an object under `prefix` (see `listing_prefix`); None if it is not a file of the workspace."""
     path = info.path
     if not path.startswith(prefix):
         raise WorkspaceError(f"object {path!r} is not under the workspace prefix {prefix!r}")
     local = path[len(prefix) :]
-    if _is_directory_marker(path, info.size) or local == MARKER_NAME or path.startswith(HOOKS):
+    if _is_directory_marker(path, info.size) or local == MARKER_NAME or path.startswith(HOOKS_PREFIX):
         return None
-    if fault := _fault(local):
-        raise WorkspaceError(f"object {path!r} cannot be a local file: {fault}")
+    if problem := _name_problem(local):
+        raise WorkspaceError(f"object {path!r} cannot be a local file: {problem}")
     return FilePath(local)
 
 
 def to_object(prefix: str, local: FilePath) -> ObjectPath:
-    """The object path of a business file; refuses what would not come back as the same file."""
+    """The object path of a file; `WorkspaceError` for a name that would not be downloaded as the same file."""
     path = prefix + local
-    if path.startswith(HOOKS):
-        raise WorkspaceError(f"file {local!r} cannot be published: {HOOKS} holds lakeFS hooks and is not part of a workspace")
-    if fault := _fault(local):
-        raise WorkspaceError(f"file {local!r} cannot be published: {fault}")
+    if path.startswith(HOOKS_PREFIX):
+        raise WorkspaceError(
+            f"file {local!r} cannot be published: {HOOKS_PREFIX} holds lakeFS hooks and is not part of a workspace"
+        )
+    if problem := _name_problem(local):
+        raise WorkspaceError(f"file {local!r} cannot be published: {problem}")
     if (length := len(path.encode())) > MAX_OBJECT_BYTES:
         raise WorkspaceError(
             f"file {local!r} cannot be published: its object path has {length} bytes, lakeFS takes {MAX_OBJECT_BYTES}"
@@ -57,7 +59,7 @@ def to_object(prefix: str, local: FilePath) -> ObjectPath:
     return ObjectPath(path)
 
 
-def is_business(local: str) -> bool:
+def is_workspace_file(local: str) -> bool:
     """False for the one name at the workspace root that is Perago's own."""
     return local != MARKER_NAME
 
@@ -66,23 +68,23 @@ def _is_directory_marker(path: str, size: int) -> bool:
     return size == 0 and path.endswith("/")
 
 
-def _fault(local: str) -> str | None:
+def _name_problem(local: str) -> str | None:
     if REPLACEMENT in local:
         return "its name holds U+FFFD, which stands for bytes that are not UTF-8"
-    return _segment_fault(local)
+    return _segments_problem(local)
 
 
-def _segment_fault(local: str) -> str | None:
+def _segments_problem(local: str) -> str | None:
     if "\0" in local:
         return "its name holds a NUL character"
     try:
         encoded = local.encode()
     except UnicodeEncodeError:
         return "its name is not valid UTF-8"
-    return next((fault for segment in encoded.split(b"/") if (fault := _one_segment_fault(segment))), None)
+    return next((problem for segment in encoded.split(b"/") if (problem := _segment_problem(segment))), None)
 
 
-def _one_segment_fault(segment: bytes) -> str | None:
+def _segment_problem(segment: bytes) -> str | None:
     if not segment:
         return "it begins or ends with '/' or has an empty segment"
     if segment in {b".", b".."}:
@@ -92,17 +94,17 @@ def _one_segment_fault(segment: bytes) -> str | None:
     return None
 
 
-class Collisions:
-    """Watches a growing set of local paths for two that one tree cannot hold: `a` beside `a/b`, or names equal after folding."""
+class CollisionDetector:
+    """Raises `WorkspaceError` for two paths that one directory cannot hold: `a` and `a/b`, or names equal after folding."""
 
     def __init__(self, *, folds: bool) -> None:
         self._folds = folds
         self._files: set[str] = set()
         self._directories: dict[str, str] = {}
-        """Key as the file system compares it, to the spelling that was seen first."""
+        """Folded path to the spelling that was seen first."""
 
     def add(self, local: FilePath) -> Sequence[str]:
-        """The directories that this file needs and no earlier one had, outermost first."""
+        """Returns the parent directories that no earlier file had, outermost first."""
         key = self._key(local)
         if key in self._files:
             raise WorkspaceError(
@@ -134,5 +136,5 @@ class Collisions:
 
 
 def fold(path: str) -> str:
-    """Equal for names that a file system which folds case or normalises Unicode may take for one."""
+    """Equal for names that are the same file where the file system folds case or normalises Unicode."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())

@@ -1,4 +1,4 @@
-"""A directory in, what stands in it out: regular files with the stat data that betrays a change, and everything that is none."""
+"""Scan a workspace directory: regular files with the stat data that reveals a change, empty directories, and special files."""
 
 import errno
 import hashlib
@@ -17,7 +17,7 @@ OWNER_EXECUTES = stat.S_IXUSR
 
 
 class FileStat(NamedTuple):
-    """What the kernel says about a file's content and mode. A tuple, because a workspace may hold 100,000 of them."""
+    """Stat data that changes with a file's content or mode. A tuple, because a workspace may hold 100,000 of them."""
 
     size: int
     mtime_ns: int
@@ -26,18 +26,18 @@ class FileStat(NamedTuple):
     executable: bool
 
 
-class Odd(NamedTuple):
-    """Something in the tree that no object can stand for; `kind` is its plural name."""
+class SpecialFile(NamedTuple):
+    """A symlink, socket, fifo or device, which cannot be published; `kind` is its plural name."""
 
     path: FilePath
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScanResult:
     files: Mapping[FilePath, FileStat]
     empty_directories: Sequence[FilePath]
-    odd: Sequence[Odd]
+    special_files: Sequence[SpecialFile]
 
     def listing(self) -> Listing:
         return Listing(sorted(self.files), sorted(self.empty_directories))
@@ -47,20 +47,20 @@ def file_stat(status: os.stat_result) -> FileStat:
     return FileStat(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, (status.st_mode & OWNER_EXECUTES) != 0)
 
 
-def scan(root: str) -> Scan:
-    """Everything below `root`, symlinks not followed. A directory that cannot be read is an error, never an empty one."""
-    walk = _Walk(root)
-    while walk.todo:
-        walk.visit(walk.todo.pop())
-    return Scan(walk.files, walk.empty_directories(), sorted(walk.odd))
+def scan(root: str) -> ScanResult:
+    """Everything below `root`, without following symlinks. `WorkspaceError` for a directory that cannot be read."""
+    scanner = _TreeScanner(root)
+    while scanner.todo:
+        scanner.visit(scanner.todo.pop())
+    return ScanResult(scanner.files, scanner.empty_directories(), sorted(scanner.special_files))
 
 
-class _Walk:
+class _TreeScanner:
     def __init__(self, root: str) -> None:
         self._root = root
         self.todo = [""]
         self.files: dict[FilePath, FileStat] = {}
-        self.odd: list[Odd] = []
+        self.special_files: list[SpecialFile] = []
         self._directories: set[str] = set()
 
     def visit(self, directory: str) -> None:
@@ -68,19 +68,19 @@ class _Walk:
         try:
             with os.scandir(os.path.join(self._root, directory)) as entries:  # noqa: PTH118 (one string join per directory, not a Path)
                 for entry in entries:
-                    self._meet(below + entry.name, entry)
-        except OSError as fault:
-            raise _unreadable(directory or ".", fault) from fault
+                    self._add(below + entry.name, entry)
+        except OSError as error:
+            raise _unreadable(directory or ".", error) from error
 
-    def _meet(self, path: str, entry: os.DirEntry[str]) -> None:
+    def _add(self, path: str, entry: os.DirEntry[str]) -> None:
         if entry.is_dir(follow_symlinks=False):
             self._directories.add(path)
             self.todo.append(path)
         elif entry.is_file(follow_symlinks=False):
-            if path_mapping.is_business(path):
+            if path_mapping.is_workspace_file(path):
                 self.files[FilePath(path)] = file_stat(entry.stat(follow_symlinks=False))
         else:
-            self.odd.append(Odd(FilePath(path), _kind(entry.stat(follow_symlinks=False).st_mode)))
+            self.special_files.append(SpecialFile(FilePath(path), _kind(entry.stat(follow_symlinks=False).st_mode)))
 
     def empty_directories(self) -> list[FilePath]:
         """Directories with no file at any depth."""
@@ -101,13 +101,15 @@ def _kind(mode: int) -> str:
     return "fifos" if stat.S_ISFIFO(mode) else "devices"
 
 
-def require_publishable(found: Scan) -> None:
-    if found.odd:
-        raise WorkspaceError(f"workspace publication does not support {found.odd[0].kind}: {found.odd[0].path}")
+def require_publishable(found: ScanResult) -> None:
+    """`WorkspaceError` if there is a file that lakeFS cannot hold."""
+    if found.special_files:
+        first = found.special_files[0]
+        raise WorkspaceError(f"workspace publication does not support {first.kind}: {first.path}")
 
 
 def digest(root: str, path: FilePath, expected: FileStat) -> str:
-    """Hex MD5 of a file that stands still while it is read: an error if it is not the file that was scanned any more."""
+    """Hex MD5 of a scanned file; `WorkspaceError` if it was changed or replaced since the scan."""
     checksum = hashlib.md5(usedforsecurity=False)
     try:
         descriptor = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -117,15 +119,15 @@ def digest(root: str, path: FilePath, expected: FileStat) -> str:
             after = file_stat(os.fstat(descriptor))
         finally:
             os.close(descriptor)
-    except OSError as fault:
-        raise _unreadable(path, fault) from fault
+    except OSError as error:
+        raise _unreadable(path, error) from error
     if after != expected:
         raise changed_meanwhile(path)
     return checksum.hexdigest()
 
 
 def require_unchanged(root: str, path: FilePath, expected: FileStat) -> None:
-    """The file is still the one that was scanned, so what was read of it between then and now is its content."""
+    """`WorkspaceError` unless the file is as scanned, so that what was read of it since the scan is its content."""
     if not is_unchanged(root, path, expected):
         raise changed_meanwhile(path)
 
@@ -133,15 +135,15 @@ def require_unchanged(root: str, path: FilePath, expected: FileStat) -> None:
 def is_unchanged(root: str, path: FilePath, expected: FileStat) -> bool:
     try:
         return file_stat(os.lstat(f"{root}/{path}")) == expected
-    except OSError as fault:
-        raise _unreadable(path, fault) from fault
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def changed_meanwhile(path: str) -> WorkspaceError:
     return WorkspaceError(f"file {path!r} changed while it was read for publication; something still writes to the workspace")
 
 
-def _unreadable(path: str, fault: OSError) -> WorkspaceError:
-    if fault.errno == errno.ENOENT:
+def _unreadable(path: str, error: OSError) -> WorkspaceError:
+    if error.errno == errno.ENOENT:
         return WorkspaceError(f"{path!r} vanished from the workspace while it was read for publication")
-    return WorkspaceError(f"cannot read {path!r} in the workspace: {fault.strerror}")
+    return WorkspaceError(f"cannot read {path!r} in the workspace: {error.strerror}")

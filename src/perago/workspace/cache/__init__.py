@@ -1,1 +1,1 @@
-"""File contents and listings that this host has downloaded before."""
+"""The cache of this host: contents and listings that were downloaded before."""

@@ -1,4 +1,4 @@
-"""Large files that were just downloaded in, copies of them in the cache out, while the body already runs."""
+"""Copy large files that were just downloaded into the cache, while the body already runs."""
 
 import threading
 from collections.abc import Sequence
@@ -9,38 +9,38 @@ from perago.workspace import diff, scan
 from perago.workspace.cache import content_cache
 
 
-class Filling:
-    """One thread. A file that the body changes or removes before or while it is copied is not kept."""
+class CacheBackfill:
+    """One background thread. A file that the body changes or removes before its copy is complete is not cached."""
 
-    def __init__(self, store: content_cache.Cache, work: str, manifest: diff.Manifest, paths: Sequence[FilePath]) -> None:
-        self._store = store
+    def __init__(self, cache: content_cache.ContentCache, work: str, manifest: diff.Manifest, paths: Sequence[FilePath]) -> None:
+        self._cache = cache
         self._work = work
         self._manifest = manifest
-        self._given_up = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._fill, args=(paths,), name="perago-cache", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """Wait until everything is copied."""
+        """Wait until all files are copied."""
         self._thread.join()
 
-    def give_up(self) -> None:
-        """Wait for the file at hand and leave the rest."""
-        self._given_up.set()
+    def stop(self) -> None:
+        """Wait for the current file and skip the rest."""
+        self._stopped.set()
         self._thread.join()
 
     def _fill(self, paths: Sequence[FilePath]) -> None:
         for path in paths:
-            if self._given_up.is_set():
+            if self._stopped.is_set():
                 return
-            self._keep(path, self._manifest[path])
+            self._insert(path, self._manifest[path])
 
-    def _keep(self, path: FilePath, entry: diff.Entry) -> None:
-        def is_right(_copy: str) -> bool:
+    def _insert(self, path: FilePath, entry: diff.ManifestEntry) -> None:
+        def is_intact(_copy: str) -> bool:
             try:
                 return entry.stat is not None and scan.is_unchanged(self._work, path, entry.stat)
             except WorkspaceError:
                 return False
 
         if entry.md5 is not None:
-            self._store.insert(f"{self._work}/{path}", entry.md5, entry.size, is_right=is_right)
+            self._cache.insert(f"{self._work}/{path}", entry.md5, entry.size, is_intact=is_intact)

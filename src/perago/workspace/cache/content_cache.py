@@ -1,9 +1,8 @@
-"""File contents that this host already has, shared by all executors and tasks, within a size bound.
+"""A cache of file contents of limited size, shared by all executors and tasks of this host.
 
-Small contents lie together in a `drawer`; what is larger is an entry of its own, named by its content (MD5 and size). Nobody but
-this module opens one for writing: bodies get copies. A complete entry gets a fixed modification time, made from the boot id. A
-crash of its writer leaves it without, whoever writes to it later moves that time, and a power failure changes the boot id: an
-entry that may be damaged is hashed before it is used.
+Small contents are rows of `small_object_db`; a larger one is a file named by its MD5 and size. Only this module writes these
+files: bodies get copies. A complete file gets a fixed modification time, derived from the boot id. It is missing after a crash of
+the writer, a later write changes it, and a power failure changes the boot id; a file without it is hashed before it is used.
 """
 
 import contextlib
@@ -21,28 +20,29 @@ from perago.workspace.transfer import file_copy
 
 DEFAULT_LIMIT = 10 << 30
 _USE_STEP_NS = 3600 * 10**9
-"""Last use is kept to the hour: one more system call per file and attempt would buy nothing."""
-_REPORT_BYTES = 64 << 20
+"""Last use is recorded to the hour, to save one system call per file and attempt."""
+_USAGE_STEP_BYTES = 64 << 20
+"""Additions are added to the shared total in steps of this size."""
 
 
-def _trusted(_: str) -> bool:
+def _assume_intact(_: str) -> bool:
     return True
 
 
-class Cache:
-    """All methods are safe between threads and processes. A fault of the cache itself never fails an attempt: it just misses."""
+class ContentCache:
+    """Safe for use by several threads and processes. A failure of the cache itself is a miss and never fails an attempt."""
 
     def __init__(self, root: Path, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
         self._root = str(root.absolute())
         self._stamp_ns = _boot_stamp_ns()
         self._lock = threading.Lock()
-        self._unreported = 0
+        self._uncounted = 0
         self._usable = limit > 0 and _own_directory(root)
-        self._small = small_object_db.Drawer(self._root)
+        self._small = small_object_db.SmallObjectDb(self._root)
 
     @property
-    def is_on(self) -> bool:
+    def is_enabled(self) -> bool:
         return self._usable
 
     @property
@@ -50,57 +50,57 @@ class Cache:
         return Path(self._root)
 
     def restore(self, md5: str, size: int, target: str, mode: int = file_copy.FILE_MODE) -> os.stat_result | None:
-        """A copy of the content in the new file `target`, or None if the cache does not have it (any more)."""
+        """Copy the content to the new file `target` and return its status; None if the cache does not have it."""
         if not self._usable:
             return None
-        restore = self._restore_small if size <= small_object_db.LARGEST else self._restore_entry
+        restore = self._restore_small if size <= small_object_db.MAX_SIZE else self._restore_entry
         return restore(md5, size, target, mode)
 
-    def small(self, md5s: Collection[str]) -> dict[str, bytes]:
-        """Contents that it has, of at most `small_object_db.TAKEN_TOGETHER` small ones."""
-        return self._small.take(md5s) if self._usable and md5s else {}
+    def get_small(self, md5s: Collection[str]) -> dict[str, bytes]:
+        """Those of at most `small_object_db.MAX_KEYS` small contents that are cached, by MD5."""
+        return self._small.get_many(md5s) if self._usable and md5s else {}
 
-    def insert(self, source: str, md5: str, size: int, *, is_right: Callable[[str], bool] = _trusted) -> None:
-        """Keep the content of a file whose MD5 and size the caller knows.
+    def insert(self, source: str, md5: str, size: int, *, is_intact: Callable[[str], bool] = _assume_intact) -> None:
+        """Cache the content of a file whose MD5 and size are known.
 
-        Where somebody might still write to it, `is_right` has to vouch for the copy, whose path it gets.
+        If the file may still be written to, `is_intact` gets the path of the copy and decides whether it is kept.
         """
         if not self._usable or eviction.cost(size) > self._limit:
             return
-        if size <= small_object_db.LARGEST:
-            self._insert_small(source, md5, size)
+        if size <= small_object_db.MAX_SIZE:
+            self._insert_small_file(source, md5, size)
             return
         name = self._entry(md5, size)
         try:
-            if self._place(source, name, size, is_right):
-                self.count(size)
+            if self._insert_file(source, name, size, is_intact):
+                self.count_file(size)
         except OSError:
             self._usable = _own_directory(Path(self._root)) and not _is_full(self._root)
 
-    def keep(self, md5: str, data: bytes) -> None:
-        """The same for bytes at hand that have this MD5; at most `small_object_db.LARGEST` of them."""
+    def insert_small(self, md5: str, data: bytes) -> None:
+        """Cache at most `small_object_db.MAX_SIZE` bytes that have this MD5."""
         if self._usable and small_object_db.cost(len(data)) <= self._limit:
             self._small.put(md5, data)
-            self._report(small_object_db.cost(len(data)), min(_REPORT_BYTES, self._limit // 8))
+            self._count(small_object_db.cost(len(data)), min(_USAGE_STEP_BYTES, self._limit // 8))
 
-    def holds(self, md5: str, size: int) -> bool:
-        if size <= small_object_db.LARGEST:
-            return bool(self.small([md5]))
+    def contains(self, md5: str, size: int) -> bool:
+        if size <= small_object_db.MAX_SIZE:
+            return bool(self.get_small([md5]))
         return self._usable and _exists(self._entry(md5, size))
 
     def flush(self) -> None:
-        """Write and book what this process added; trims if the cache has outgrown its limit."""
+        """Write what this process added and count it; trims the cache if it exceeds its limit."""
         if self._usable:
-            self._report(0, 1)
+            self._count(0, 1)
             self._small.flush()
 
     def trim(self) -> None:
-        """Throw out what was not used for longest until the limit is kept, and what crashed writers left behind."""
+        """Remove the least recently used contents until the limit is met, and what crashed writers left behind."""
         with contextlib.suppress(OSError), self._usage_file() as usage:
             _write_number(usage, self._evict())
 
     def _restore_small(self, md5: str, size: int, target: str, mode: int) -> os.stat_result | None:
-        data = self.small([md5]).get(md5)
+        data = self.get_small([md5]).get(md5)
         if data is None or len(data) != size:
             return None
         try:
@@ -118,7 +118,7 @@ class Cache:
             eviction.unlink(name)
             return None
         try:
-            if not self._is_sound(source, md5, size):
+            if not self._is_intact(source, md5, size):
                 eviction.unlink(name)
                 return None
             return file_copy.copy(source, size, target, mode)
@@ -127,8 +127,8 @@ class Cache:
         finally:
             os.close(source)
 
-    def _insert_small(self, source: str, md5: str, size: int) -> None:
-        """Hashed here, because a wrong entry would stand in the way of the right one."""
+    def _insert_small_file(self, source: str, md5: str, size: int) -> None:
+        """Hashes the content, because a wrong entry would keep the right one from being inserted."""
         try:
             descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -138,16 +138,16 @@ class Cache:
         except OSError:
             return
         if len(data) == size and hashlib.md5(data, usedforsecurity=False).hexdigest() == md5:
-            self.keep(md5, data)
+            self.insert_small(md5, data)
 
     def _evict(self) -> int:
         self._small.flush()
         try:
-            return eviction.evict(self._root, self._limit, self._small.held())
+            return eviction.evict(self._root, self._limit, self._small.evictable())
         finally:
             self._small.flush()
 
-    def _is_sound(self, source: int, md5: str, size: int) -> bool:
+    def _is_intact(self, source: int, md5: str, size: int) -> bool:
         status = os.fstat(source)
         if status.st_size != size or not stat.S_ISREG(status.st_mode):
             return False
@@ -161,10 +161,10 @@ class Cache:
             os.utime(source, ns=(now, self._stamp_ns))
         return True
 
-    def _place(self, source: str, name: str, size: int, is_right: Callable[[str], bool]) -> bool:
-        """Written under its own name, and believed only once it is stamped: one directory entry instead of a second and a rename.
+    def _insert_file(self, source: str, name: str, size: int, is_intact: Callable[[str], bool]) -> bool:
+        """Write under the final name and stamp when complete: this saves the rename of a temporary file.
 
-        False where somebody else was quicker, or where the copy is not what it should be because its source changed meanwhile.
+        False if the file exists already, or if the copy is wrong because its source was changed meanwhile.
         """
         reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -173,7 +173,7 @@ class Cache:
             return False
         finally:
             os.close(reader)
-        if written.st_size != size or not is_right(name):
+        if written.st_size != size or not is_intact(name):
             eviction.unlink(name)
             return False
         os.utime(name, ns=(time.time_ns(), self._stamp_ns))
@@ -182,21 +182,21 @@ class Cache:
     def _entry(self, md5: str, size: int) -> str:
         return f"{self._root}/objects/{md5[:2]}/{md5}-{size}"
 
-    def count(self, size: int) -> None:
-        """A file of that size is new in the cache's directory."""
-        self._report(eviction.cost(size), min(_REPORT_BYTES, self._limit // 8))
+    def count_file(self, size: int) -> None:
+        """Count a new file of that size in the cache's directory."""
+        self._count(eviction.cost(size), min(_USAGE_STEP_BYTES, self._limit // 8))
 
-    def _report(self, cost: int, threshold: int) -> None:
+    def _count(self, cost: int, threshold: int) -> None:
         with self._lock:
-            self._unreported += cost
-            if not self._usable or self._unreported < threshold:
+            self._uncounted += cost
+            if not self._usable or self._uncounted < threshold:
                 return
-            added, self._unreported = self._unreported, 0
+            added, self._uncounted = self._uncounted, 0
         with contextlib.suppress(OSError):
-            self._book(added)
+            self._add_to_total(added)
 
-    def _book(self, added: int) -> None:
-        """The running total is an estimate that a crash may leave wrong; each trim counts anew."""
+    def _add_to_total(self, added: int) -> None:
+        """The total is an estimate, which may be wrong after a crash; each eviction computes it again."""
         with self._usage_file() as usage:
             total = _read_number(usage) + added
             if total > self._limit:
@@ -214,7 +214,7 @@ class Cache:
 
 
 def _own_directory(root: Path) -> bool:
-    """Ours alone: whoever else could write there could put wrong bytes into every later workspace."""
+    """Create it; False if another user could write there, and so put wrong bytes into every later workspace."""
     try:
         for directory in (root, root / "objects", root / "listings", root / "new"):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -230,7 +230,7 @@ def _is_full(root: str) -> bool:
 
 
 def _boot_stamp_ns() -> int:
-    """Whole even seconds between 2001 and 2009: no file system rounds them, and no clock of today writes them by itself."""
+    """Whole even seconds between 2001 and 2009: no file system rounds them, and no present clock produces them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     except OSError:
@@ -247,7 +247,7 @@ def _digest(source: int) -> str:
     return checksum.hexdigest()
 
 
-def has_digest(path: str, md5: str) -> bool:
+def has_md5(path: str, md5: str) -> bool:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _digest(descriptor) == md5

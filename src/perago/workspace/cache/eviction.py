@@ -1,4 +1,4 @@
-"""The cache's directories in, the least recently used files out of them, until the rest is small enough."""
+"""Remove the least recently used contents of the cache until the rest is within the limit."""
 
 import contextlib
 import os
@@ -7,46 +7,46 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 KEEP = 0.9
-"""Share of the limit that an eviction leaves, so that the next file does not evict again."""
+"""Share of the limit that an eviction leaves, so that the next file does not cause another one."""
 _BLOCK = 4096
 _STALE_SECONDS = 3600
 
 
 def cost(size: int) -> int:
-    """What a file of that size takes on disk, more or less; the same for everyone who counts."""
+    """Approximate bytes on disk of a file of that size."""
     return (size // _BLOCK + 1) * _BLOCK
 
 
 def unlink(path: str) -> None:
     with contextlib.suppress(OSError):
-        os.unlink(path)  # noqa: PTH108 (strings throughout: see copying)
+        os.unlink(path)  # noqa: PTH108 (strings throughout: see file_copy)
 
 
-class Held(NamedTuple):
-    """Something that can be thrown out of the cache."""
+class Evictable(NamedTuple):
+    """A part of the cache that can be removed."""
 
     used_ns: int
     cost: int
     free: Callable[[int], int]
-    """Throws out at least so many bytes of it if there are as many; how many it were."""
+    """Removes at least so many bytes, or all of it; returns how many."""
 
 
-def evict(root: str, limit: int, others: Iterable[Held] = ()) -> int:
-    """Bytes that are left. `others` is what does not lie in the cache's directories as a file of its own."""
-    _drop_stale(f"{root}/new")
-    held = [*_held(f"{root}/objects"), *_held(f"{root}/listings"), *others]
-    total = sum(item.cost for item in held)
+def evict(root: str, limit: int, others: Iterable[Evictable] = ()) -> int:
+    """Returns the bytes that remain. `others` are contents that are not files in the cache's directories."""
+    _remove_stale(f"{root}/new")
+    items = [*_files(f"{root}/objects"), *_files(f"{root}/listings"), *others]
+    total = sum(item.cost for item in items)
     if total <= limit:
         return total
     keep = int(limit * KEEP)
-    for item in sorted(held, key=lambda item: item.used_ns):
+    for item in sorted(items, key=lambda item: item.used_ns):
         if total <= keep:
             break
         total -= item.free(total - keep)
     return total
 
 
-def _held(directory: str) -> Iterator[Held]:
+def _files(directory: str) -> Iterator[Evictable]:
     for shard in _scan(directory):
         for entry in _scan(shard.path):
             with contextlib.suppress(FileNotFoundError):
@@ -54,17 +54,17 @@ def _held(directory: str) -> Iterator[Held]:
                 yield _file(entry.path, status)
 
 
-def _file(path: str, status: os.stat_result) -> Held:
+def _file(path: str, status: os.stat_result) -> Evictable:
     size = cost(status.st_size)
 
     def free(_: int) -> int:
         unlink(path)
         return size
 
-    return Held(status.st_atime_ns, size, free)
+    return Evictable(status.st_atime_ns, size, free)
 
 
-def _drop_stale(directory: str) -> None:
+def _remove_stale(directory: str) -> None:
     oldest = time.time() - _STALE_SECONDS
     for entry in _scan(directory):
         with contextlib.suppress(FileNotFoundError):

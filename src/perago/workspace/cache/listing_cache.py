@@ -1,6 +1,6 @@
-"""Listings of commits that this host has downloaded before. A commit never changes, so a second attempt need not ask again.
+"""Listings of commits that this host has downloaded before. A commit never changes, so they stay valid.
 
-One file per repository, commit and prefix: lines of JSON, a page of files each, and a last line with the MD5 of all before it.
+One file per repository, commit and prefix: one line of JSON per page of files, and a last line with the MD5 of all others.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ _PAGE = 1000
 _Record = tuple[str, int, str, str, str, dict[str, str]]
 
 
-class Known(NamedTuple):
-    """One file of a commit. `checksum` is lakeFS's word for the content, `md5` ours (None until it was read once)."""
+class ListedFile(NamedTuple):
+    """One file of a commit. `checksum` is what lakeFS lists; `md5` is None until the content was read once."""
 
     path: FilePath
     size: int
@@ -31,32 +31,32 @@ class Known(NamedTuple):
     content_type: str
     metadata: Mapping[str, str]
     presigned_url: str | None = None
-    """Good for a while only, so it is not kept."""
+    """Expires, so it is not saved."""
 
 
-class Listings:
-    """Lives in the cache's directory, counts against its limit and is trimmed with it."""
+class ListingCache:
+    """Stored in the directory of the content cache, counted against its limit and evicted with it."""
 
-    def __init__(self, store: content_cache.Cache) -> None:
-        self._store = store
+    def __init__(self, cache: content_cache.ContentCache) -> None:
+        self._cache = cache
 
-    def load(self, key: str) -> Iterator[list[Known]] | None:
-        """Pages of the listing, or None if it is not here or damaged."""
-        if not self._store.is_on:
+    def load(self, key: str) -> Iterator[list[ListedFile]] | None:
+        """Pages of the listing, or None if it is missing or damaged."""
+        if not self._cache.is_enabled:
             return None
         try:
             lines = self._path(key).open("rb")
         except OSError:
             return None
-        if not _is_sound(lines):
+        if not _is_intact(lines):
             lines.close()
             return None
         os.utime(lines.fileno())
         return _pages(lines)
 
-    def save(self, key: str, files: Iterable[Known]) -> None:
+    def save(self, key: str, files: Iterable[ListedFile]) -> None:
         path = self._path(key)
-        temporary = self._store.root / "new" / uuid.uuid4().hex
+        temporary = self._cache.root / "new" / uuid.uuid4().hex
         with contextlib.suppress(OSError):
             try:
                 _write(temporary, files)
@@ -64,17 +64,17 @@ class Listings:
                 temporary.rename(path)
             finally:
                 temporary.unlink(missing_ok=True)
-            self._store.count(path.stat().st_size)
+            self._cache.count_file(path.stat().st_size)
 
     def _path(self, key: str) -> Path:
-        return self._store.root / "listings" / key[:2] / key
+        return self._cache.root / "listings" / key[:2] / key
 
 
 def key(repository: str, commit: str, prefix: str) -> str:
     return hashlib.sha256(f"{repository}\0{commit}\0{prefix}".encode()).hexdigest()
 
 
-def _write(path: Path, files: Iterable[Known]) -> None:
+def _write(path: Path, files: Iterable[ListedFile]) -> None:
     checksum = hashlib.md5(usedforsecurity=False)
     with path.open("wb") as out:
         for page in _in_pages(files):
@@ -84,8 +84,8 @@ def _write(path: Path, files: Iterable[Known]) -> None:
         out.write(checksum.hexdigest().encode() + b"\n")
 
 
-def _in_pages(files: Iterable[Known]) -> Iterator[list[Known]]:
-    page: list[Known] = []
+def _in_pages(files: Iterable[ListedFile]) -> Iterator[list[ListedFile]]:
+    page: list[ListedFile] = []
     for file in files:
         page.append(file)
         if len(page) == _PAGE:
@@ -94,23 +94,23 @@ def _in_pages(files: Iterable[Known]) -> Iterator[list[Known]]:
     yield page
 
 
-def _is_sound(lines: BinaryIO) -> bool:
+def _is_intact(lines: BinaryIO) -> bool:
     checksum = hashlib.md5(usedforsecurity=False)
-    held = b""
+    last = b""
     for line in lines:
-        checksum.update(held)
-        held = line
+        checksum.update(last)
+        last = line
     lines.seek(0)
-    return held == checksum.hexdigest().encode() + b"\n"
+    return last == checksum.hexdigest().encode() + b"\n"
 
 
-def _pages(lines: BinaryIO) -> Iterator[list[Known]]:
+def _pages(lines: BinaryIO) -> Iterator[list[ListedFile]]:
     with lines:
         for line in lines:
             if line.startswith(b"["):
-                yield [_known(record) for record in cast("list[_Record]", json.loads(line))]
+                yield [_listed_file(record) for record in cast("list[_Record]", json.loads(line))]
 
 
-def _known(record: _Record) -> Known:
+def _listed_file(record: _Record) -> ListedFile:
     path, size, md5, checksum, content_type, metadata = record
-    return Known(FilePath(path), size, md5, checksum, sys.intern(content_type), metadata or diff.NO_METADATA)
+    return ListedFile(FilePath(path), size, md5, checksum, sys.intern(content_type), metadata or diff.NO_METADATA)

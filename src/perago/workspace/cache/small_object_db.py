@@ -1,6 +1,6 @@
-"""Contents of small files in one database instead of a file each: making a file costs more than all that is in it.
+"""Contents of small files in one SQLite database, because creating a file for each would cost more than its bytes.
 
-What is taken out is held against a checksum, so damage of any kind is a miss and never a wrong byte; nothing waits for the disk.
+Every row has a checksum, so a damaged row is a miss and never returns a wrong byte; writes do not wait for the disk.
 """
 
 import functools
@@ -17,16 +17,16 @@ from perago.workspace.cache import eviction
 
 T = TypeVar("T")
 
-LARGEST = 64 * 1024
+MAX_SIZE = 64 * 1024
 _NAME = "small.db"
-_TOGETHER = 1 << 20
-"""Bytes that are written in one transaction."""
+_WRITE_BYTES = 1 << 20
+"""Bytes that are collected and written in one transaction."""
 _BUSY_SECONDS = 5.0
-TAKEN_TOGETHER = 64
-_SELECT = f"SELECT md5, id, used, crc, data FROM small WHERE md5 IN ({', '.join('?' * TAKEN_TOGETHER)})"  # noqa: S608  no input
+MAX_KEYS = 64
+_SELECT = f"SELECT md5, id, used, crc, data FROM small WHERE md5 IN ({', '.join('?' * MAX_KEYS)})"  # noqa: S608  no input
 _HOUR = 3600
 _OVERHEAD = 128
-"""Bytes that a row takes besides its data."""
+"""Approximate bytes of a row besides its data."""
 _SETUP = (
     "PRAGMA page_size = 8192",
     "PRAGMA auto_vacuum = INCREMENTAL",
@@ -37,8 +37,8 @@ _SETUP = (
 )
 
 
-class Drawer:
-    """Safe between threads and processes. While the database does not work everything is a miss; a damaged one is thrown away."""
+class SmallObjectDb:
+    """Safe for use by several threads and processes. A database that fails is only misses; a damaged one is deleted."""
 
     def __init__(self, root: str) -> None:
         self._path = f"{root}/{_NAME}"
@@ -50,45 +50,45 @@ class Drawer:
         self._new_bytes = 0
         self._used_again: list[tuple[int]] = []
 
-    def take(self, md5s: Collection[str]) -> dict[str, bytes]:
-        """Those that are here, of at most `TAKEN_TOGETHER`."""
+    def get_many(self, md5s: Collection[str]) -> dict[str, bytes]:
+        """The stored contents among at most `MAX_KEYS`, by MD5."""
         keys = [bytes.fromhex(md5) for md5 in md5s]
         with self._lock:
             found = {key: data for key in keys if (data := self._new.get(key)) is not None}
             if len(found) < len(keys):
-                found |= self._ask(lambda database: self._stored(database, keys), {})
+                found |= self._execute(lambda database: self._select(database, keys), {})
         return {key.hex(): data for key, data in found.items()}
 
     def put(self, md5: str, data: bytes) -> None:
-        """Written with many others, at the latest by `flush`."""
+        """Store a content; it is written together with others, at the latest by `flush`."""
         with self._lock:
             self._new[bytes.fromhex(md5)] = data
             self._new_bytes += len(data)
-            if self._new_bytes >= _TOGETHER:
+            if self._new_bytes >= _WRITE_BYTES:
                 self._write()
 
     def flush(self) -> None:
-        """Write what is left and let go of the file."""
+        """Write what was collected and close the file."""
         with self._lock:
             if self._new or self._used_again:
                 self._write()
             self._close()
 
-    def held(self) -> list[eviction.Held]:
-        """Everything, by the hour of its last use."""
-        query = f"SELECT used, sum(length(data) + {_OVERHEAD}) FROM small GROUP BY used"  # noqa: S608  a number of ours
+    def evictable(self) -> list[eviction.Evictable]:
+        """All rows, grouped by the hour of their last use."""
+        query = f"SELECT used, sum(length(data) + {_OVERHEAD}) FROM small GROUP BY used"  # noqa: S608  no input
         with self._lock:
-            rows = self._ask(lambda database: database.execute(query).fetchall(), [])
-        return [eviction.Held(hour * _HOUR * 10**9, size, functools.partial(self.drop, hour)) for hour, size in rows]
+            rows = self._execute(lambda database: database.execute(query).fetchall(), [])
+        return [eviction.Evictable(hour * _HOUR * 10**9, size, functools.partial(self.remove, hour)) for hour, size in rows]
 
-    def drop(self, hour: int, size: int) -> int:
-        """At least `size` bytes of what was last used in that hour, or all of it; how many it were."""
+    def remove(self, hour: int, size: int) -> int:
+        """Remove at least `size` bytes of what was last used in that hour, or all of it; returns how many."""
         with self._lock:
-            return self._ask(lambda database: _drop(database, hour, size), 0)
+            return self._execute(lambda database: _remove(database, hour, size), 0)
 
-    def _stored(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def _select(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
-        padded = [*keys, *[keys[-1]] * (TAKEN_TOGETHER - len(keys))]
+        padded = [*keys, *[keys[-1]] * (MAX_KEYS - len(keys))]
         hour = _this_hour()
         for key, number, used, crc, data in database.execute(_SELECT, padded).fetchall():
             if zlib.crc32(data) != crc:
@@ -110,10 +110,10 @@ class Drawer:
                 database.executemany("INSERT OR IGNORE INTO small (md5, used, crc, data) VALUES (?, ?, ?, ?)", rows)
                 database.executemany("UPDATE small SET used = ? WHERE id = ?", used)
 
-        self._ask(write, None)
+        self._execute(write, None)
 
-    def _ask(self, action: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """A database that is busy for long, full, or in an impossible place is left alone from then on."""
+    def _execute(self, action: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """Returns `otherwise` on an error. A database that is busy too long, full or inaccessible is not used again."""
         if not self._works:
             return otherwise
         try:
@@ -128,7 +128,7 @@ class Drawer:
         return otherwise
 
     def _connected(self) -> sqlite3.Connection:
-        """A connection does not survive a fork; the child's copy is left alone."""
+        """A connection must not be used after a fork, so the child opens its own and leaves the parent's alone."""
         if self._open is None or self._owner != os.getpid():
             self._open = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             self._owner = os.getpid()
@@ -143,11 +143,11 @@ class Drawer:
 
 
 def cost(size: int) -> int:
-    """What content of that size takes, more or less; the same for everyone who counts."""
+    """Approximate bytes in the database of a content of that size."""
     return size + _OVERHEAD
 
 
-def _drop(database: sqlite3.Connection, hour: int, size: int) -> int:
+def _remove(database: sqlite3.Connection, hour: int, size: int) -> int:
     freed, victims = 0, list[tuple[int]]()
     for number, length in database.execute("SELECT id, length(data) FROM small WHERE used = ? ORDER BY id", (hour,)):
         if freed >= size:

@@ -1,7 +1,7 @@
-"""A commit and a prefix in; files in an empty directory and their manifest out.
+"""Download the objects under a prefix of a commit into an empty directory, and return their manifest.
 
-Pages are listed while transfers already run. What the cache has is copied from there, everything else takes one request; those
-for small files travel in batches.
+Pages are listed while transfers already run. Cached contents are copied, every other file takes one request; requests for small
+files are sent in batches.
 """
 
 import errno
@@ -21,9 +21,9 @@ from perago.workspace.cache import content_cache, listing_cache, small_object_db
 from perago.workspace.transfer import file_copy, progress, thread_pool
 
 INLINE = 1 << 20
-"""Cached files up to here are copied by the listing thread itself: for small files threads only fight over the interpreter."""
+"""Cached files up to this size are copied by the listing thread: for small files more threads compete for the interpreter."""
 AHEAD = 3 * port.PAGE // thread_pool.BATCH
-"""Batches listed but not fetched yet; bounds memory however large the workspace is."""
+"""Batches that may be listed before they are fetched; limits memory however large the workspace is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,88 +31,91 @@ class Source:
     repository: Repository
     commit: CommitId
     prefix: str
-    """As `names.listing_prefix` made it."""
+    """As returned by `path_mapping.listing_prefix`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Downloaded:
+class DownloadResult:
     manifest: diff.Manifest
     not_cached_yet: Sequence[FilePath]
-    """Large files, whose copies for the cache nobody has to wait for: see `filling`."""
+    """Large files, which `cache.backfill` copies into the cache while the body runs."""
 
 
 def download(
     lake: port.Lake,
     source: Source,
     work: Path,
-    store: content_cache.Cache,
-    limits: options.Options,
+    cache: content_cache.ContentCache,
+    limits: options.WorkspaceOptions,
     emit: events.Emit = events.ignore,
-) -> Downloaded:
-    """`work` is an empty directory that nobody else looks at before this returns. On an error its content means nothing."""
-    job = _Download(lake, source, str(work), store, emit)
-    with thread_pool.Crew(job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download") as hands:
+) -> DownloadResult:
+    """`work` is an empty directory that is not used before this returns. After an error its content is undefined."""
+    job = _Downloader(lake, source, str(work), cache, emit)
+    with thread_pool.TransferPool(
+        job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download"
+    ) as pool:
         for page in job.pages():
-            for batch in thread_pool.batches(job.not_cached(page), limits.light_transfers):
-                hands.put(batch, heavy=batch[0].size > thread_pool.HEAVY)
+            for batch in thread_pool.batches(job.copy_cached(page), limits.light_transfers):
+                pool.submit(batch, heavy=batch[0].size > thread_pool.HEAVY)
             job.meter.tick()
-            hands.wait_below(AHEAD, job.meter.tick)
-        hands.wait_below(1, job.meter.tick)
+            pool.wait_below(AHEAD, job.meter.tick)
+        pool.wait_below(1, job.meter.tick)
     return job.finish()
 
 
-class _Download:
-    def __init__(self, lake: port.Lake, source: Source, work: str, store: content_cache.Cache, emit: events.Emit) -> None:
+class _Downloader:
+    def __init__(self, lake: port.Lake, source: Source, work: str, cache: content_cache.ContentCache, emit: events.Emit) -> None:
         self._lake = lake
         self._source = source
         self._work = work
-        self._cache = store
-        self._listings = listing_cache.Listings(store)
+        self._cache = cache
+        self._listings = listing_cache.ListingCache(cache)
         self._key = listing_cache.key(source.repository, source.commit, source.prefix)
         self._is_listed = False
         self._checksums: dict[FilePath, tuple[str, str]] = {}
-        """Of objects whose checksum is no MD5: that checksum, and the key under which our own MD5 is remembered."""
-        self._entries: dict[FilePath, diff.Entry] = {}
+        """For objects whose checksum is not an MD5: that checksum, and the key under which their MD5 is saved."""
+        self._entries: dict[FilePath, diff.ManifestEntry] = {}
         self._not_cached_yet: list[FilePath] = []
-        self.meter = progress.Meter(events.Phase.DOWNLOAD, emit)
-        self._reads = progress.Meter(events.Phase.DOWNLOAD, events.ignore)
+        self.meter = progress.ProgressMeter(events.Phase.DOWNLOAD, emit)
+        self._reads = progress.ProgressMeter(events.Phase.DOWNLOAD, events.ignore)
 
-    # what there is to fetch
+    # list
 
-    def pages(self) -> Iterator[list[listing_cache.Known]]:
+    def pages(self) -> Iterator[list[listing_cache.ListedFile]]:
+        """The files to fetch, page by page; their directories are created first."""
         folds = filesystem_probes.folds_names(self._work)
-        collisions = path_mapping.Collisions(folds=folds)
-        for page in self._known_pages() or self._listed_pages():
+        collisions = path_mapping.CollisionDetector(folds=folds)
+        for page in self._cached_pages() or self._listed_pages():
             for file in page:
                 for directory in collisions.add(file.path):
                     self._make_directory(directory)
             yield page
 
-    def _known_pages(self) -> Iterator[list[listing_cache.Known]] | None:
+    def _cached_pages(self) -> Iterator[list[listing_cache.ListedFile]] | None:
         return self._listings.load(self._key)
 
-    def _listed_pages(self) -> Iterator[list[listing_cache.Known]]:
+    def _listed_pages(self) -> Iterator[list[listing_cache.ListedFile]]:
         self._is_listed = True
         presign = self._lake.capabilities().presign_read
         after: ObjectPath | None = None
         while True:
             page = self._lake.objects(self._source.repository, self._source.commit, self._source.prefix, after, presign=presign)
             self.meter.add(requests=1)
-            yield [known for info in page.objects if (known := self._known(info)) is not None]
+            yield [file for info in page.objects if (file := self._listed_file(info)) is not None]
             after = page.after
             if after is None:
                 return
 
-    def _known(self, info: ObjectInfo) -> listing_cache.Known | None:
+    def _listed_file(self, info: ObjectInfo) -> listing_cache.ListedFile | None:
         path = path_mapping.to_local(self._source.prefix, info)
         if path is None:
             return None
-        md5 = info.checksum if transfer.is_md5(info.checksum) else self._remembered(path, info)
+        md5 = info.checksum if transfer.is_md5(info.checksum) else self._saved_md5(path, info)
         content_type, metadata = sys.intern(info.content_type), info.metadata or diff.NO_METADATA
-        return listing_cache.Known(path, info.size, md5, info.checksum, content_type, metadata, info.presigned_url)
+        return listing_cache.ListedFile(path, info.size, md5, info.checksum, content_type, metadata, info.presigned_url)
 
-    def _remembered(self, path: FilePath, info: ObjectInfo) -> str | None:
-        """The MD5 that this very object had when it was read before, at whatever commit."""
+    def _saved_md5(self, path: FilePath, info: ObjectInfo) -> str | None:
+        """The MD5 that this object had when it was read before, at any commit."""
         alias = listing_cache.key(self._source.repository, f"{info.checksum}-{info.size}-{info.mtime}", info.path)
         self._checksums[path] = (info.checksum, alias)
         pages = self._listings.load(alias)
@@ -120,38 +123,38 @@ class _Download:
 
     def _make_directory(self, directory: str) -> None:
         try:
-            os.mkdir(f"{self._work}/{directory}")  # noqa: PTH102 (strings throughout: see copying)
-        except OSError as fault:
-            raise _unwritable(directory, fault) from fault
+            os.mkdir(f"{self._work}/{directory}")  # noqa: PTH102 (strings throughout: see file_copy)
+        except OSError as error:
+            raise _unwritable(directory, error) from error
 
-    # one file
+    # fetch
 
-    def not_cached(self, page: Sequence[listing_cache.Known]) -> list[listing_cache.Known]:
-        """Copies what the cache has, as far as it is not so large that threads should do it; the rest of the page."""
-        missing: list[listing_cache.Known] = []
-        for first in range(0, len(page), small_object_db.TAKEN_TOGETHER):
-            group = page[first : first + small_object_db.TAKEN_TOGETHER]
-            held = self._cache.small(
-                {file.md5 for file in group if file.md5 is not None and file.size <= small_object_db.LARGEST}
+    def copy_cached(self, page: Sequence[listing_cache.ListedFile]) -> list[listing_cache.ListedFile]:
+        """Copy the cached files of up to `INLINE` bytes; returns the other files of the page."""
+        missing: list[listing_cache.ListedFile] = []
+        for first in range(0, len(page), small_object_db.MAX_KEYS):
+            group = page[first : first + small_object_db.MAX_KEYS]
+            cached = self._cache.get_small(
+                {file.md5 for file in group if file.md5 is not None and file.size <= small_object_db.MAX_SIZE}
             )
-            missing += [file for file in group if not self._copy_inline(file, held)]
+            missing += [file for file in group if not self._copy_inline(file, cached)]
         return missing
 
-    def _copy_inline(self, file: listing_cache.Known, held: Mapping[str, bytes]) -> bool:
-        if file.size > small_object_db.LARGEST:
+    def _copy_inline(self, file: listing_cache.ListedFile, cached: Mapping[str, bytes]) -> bool:
+        if file.size > small_object_db.MAX_SIZE:
             return file.size <= INLINE and self._copy(file)
-        if file.md5 is None or (data := held.get(file.md5)) is None or len(data) != file.size:
+        if file.md5 is None or (data := cached.get(file.md5)) is None or len(data) != file.size:
             return False
         self._record(file, file.md5, self._create(file, data))
         return True
 
-    def fetch(self, batch: Sequence[listing_cache.Known]) -> None:
-        if batch[0].size <= small_object_db.LARGEST:
+    def fetch(self, batch: Sequence[listing_cache.ListedFile]) -> None:
+        if batch[0].size <= small_object_db.MAX_SIZE:
             self._read_small(batch)
         elif batch[0].size <= INLINE or not self._copy(batch[0]):
             self._read(batch[0])
 
-    def _copy(self, file: listing_cache.Known) -> bool:
+    def _copy(self, file: listing_cache.ListedFile) -> bool:
         if file.md5 is None:
             return False
         status = self._cache.restore(file.md5, file.size, f"{self._work}/{file.path}", _mode(file))
@@ -160,7 +163,7 @@ class _Download:
         self._record(file, file.md5, status)
         return True
 
-    def _read(self, file: listing_cache.Known) -> None:
+    def _read(self, file: listing_cache.ListedFile) -> None:
         target = f"{self._work}/{file.path}"
         self._count_request(file)
         try:
@@ -170,63 +173,63 @@ class _Download:
             else:
                 self._cache.insert(target, md5, file.size)
             self._record(file, md5, _with_mode(target, file.metadata))
-        except OSError as fault:
-            raise _unwritable(file.path, fault) from fault
+        except OSError as error:
+            raise _unwritable(file.path, error) from error
 
-    def _read_small(self, batch: Sequence[listing_cache.Known]) -> None:
+    def _read_small(self, batch: Sequence[listing_cache.ListedFile]) -> None:
         infos = [self._info(file) for file in batch]
         contents = self._lake.read_small(self._source.repository, self._source.commit, infos)
         for file, (md5, data) in zip(batch, contents, strict=True):
             self._count_request(file)
             status = self._create(file, data)
-            self._cache.keep(md5, data)
+            self._cache.insert_small(md5, data)
             self._record(file, md5, status)
 
-    def _create(self, file: listing_cache.Known, data: bytes) -> os.stat_result:
+    def _create(self, file: listing_cache.ListedFile, data: bytes) -> os.stat_result:
         try:
             return file_copy.create(data, f"{self._work}/{file.path}", _mode(file))
-        except OSError as fault:
-            raise _unwritable(file.path, fault) from fault
+        except OSError as error:
+            raise _unwritable(file.path, error) from error
 
-    def _info(self, file: listing_cache.Known) -> ObjectInfo:
+    def _info(self, file: listing_cache.ListedFile) -> ObjectInfo:
         path = ObjectPath(self._source.prefix + file.path)
         return ObjectInfo(path, file.size, file.checksum, file.content_type, file.metadata, presigned_url=file.presigned_url)
 
-    def _count_request(self, file: listing_cache.Known) -> None:
+    def _count_request(self, file: listing_cache.ListedFile) -> None:
         self._reads.add(files=1, size=file.size)
         self.meter.add(requests=1)
 
-    def _record(self, file: listing_cache.Known, md5: str, status: os.stat_result) -> None:
+    def _record(self, file: listing_cache.ListedFile, md5: str, status: os.stat_result) -> None:
         local = scan.file_stat(status)
-        self._entries[file.path] = diff.Entry(file.size, md5, local, local.executable, file.content_type, file.metadata)
+        self._entries[file.path] = diff.ManifestEntry(file.size, md5, local, local.executable, file.content_type, file.metadata)
         self.meter.add(1, file.size)
 
-    # all files
+    # finish
 
-    def finish(self) -> Downloaded:
+    def finish(self) -> DownloadResult:
         self._cache.flush()
-        if self._is_listed and self._cache.is_on:
-            self._remember()
-        manifest = self._settled()
+        if self._is_listed and self._cache.is_enabled:
+            self._save_listings()
+        manifest = self._manifest()
         self.meter.done(
             "download", f"{self._reads.files} files and {self._reads.bytes} bytes read from lakeFS, the rest from the cache"
         )
-        return Downloaded(manifest, self._not_cached_yet)
+        return DownloadResult(manifest, self._not_cached_yet)
 
-    def _remember(self) -> None:
+    def _save_listings(self) -> None:
         for path, (_, alias) in self._checksums.items():
-            self._listings.save(alias, [self._as_known(path)])
-        self._listings.save(self._key, (self._as_known(path) for path in sorted(self._entries)))
+            self._listings.save(alias, [self._as_listed_file(path)])
+        self._listings.save(self._key, (self._as_listed_file(path) for path in sorted(self._entries)))
 
-    def _as_known(self, path: FilePath) -> listing_cache.Known:
+    def _as_listed_file(self, path: FilePath) -> listing_cache.ListedFile:
         entry = self._entries[path]
         checksum = self._checksums[path][0] if path in self._checksums else entry.md5 or ""
-        return listing_cache.Known(path, entry.size, entry.md5, checksum, entry.content_type, entry.metadata)
+        return listing_cache.ListedFile(path, entry.size, entry.md5, checksum, entry.content_type, entry.metadata)
 
-    def _settled(self) -> diff.Manifest:
-        """Stat data as young as the file system's clock cannot tell a later write from ours, so it is not kept."""
+    def _manifest(self) -> diff.Manifest:
+        """Without the stat data of files as recent as the file system's clock: a later write might not change it."""
         newest = max((entry.stat.ctime_ns for entry in self._entries.values() if entry.stat), default=0)
-        now = filesystem_probes.settle(self._work, newest)
+        now = filesystem_probes.wait_for_clock(self._work, newest)
         if newest >= now:
             for path, entry in self._entries.items():
                 if entry.stat and entry.stat.ctime_ns >= now:
@@ -234,12 +237,12 @@ class _Download:
         return self._entries
 
 
-def _mode(file: listing_cache.Known) -> int:
+def _mode(file: listing_cache.ListedFile) -> int:
     return file_copy.PROGRAM_MODE if diff.is_executable(file.metadata) else file_copy.FILE_MODE
 
 
 def _with_mode(target: str, metadata: Mapping[str, str]) -> os.stat_result:
-    """Executable for those who may read it, as the umask left that."""
+    """Make it executable for everyone who may read it under the umask, if the metadata says so."""
     status = os.stat(target)  # noqa: PTH116
     if not diff.is_executable(metadata):
         return status
@@ -247,7 +250,7 @@ def _with_mode(target: str, metadata: Mapping[str, str]) -> os.stat_result:
     return os.stat(target)  # noqa: PTH116
 
 
-def _unwritable(path: str, fault: OSError) -> WorkspaceError:
-    if fault.errno == errno.ENAMETOOLONG:
+def _unwritable(path: str, error: OSError) -> WorkspaceError:
+    if error.errno == errno.ENAMETOOLONG:
         return WorkspaceError(f"object {path!r} cannot be a local file: its name is too long for this file system")
-    return WorkspaceError(f"cannot write {path!r} into the workspace: {fault.strerror}")
+    return WorkspaceError(f"cannot write {path!r} into the workspace: {error.strerror}")

@@ -1,4 +1,4 @@
-"""An open file in, a new file with the same bytes out: sharing blocks where the file system can, inside the kernel otherwise."""
+"""Copy an open file: by sharing blocks where the file system can, otherwise inside the kernel, otherwise by reading it."""
 
 import contextlib
 import errno
@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 
 SMALL = 128 * 1024
-"""Up to here one read and one write are cheaper than asking the kernel to copy."""
+"""Up to this size one read and one write are cheaper than a copy by the kernel."""
 BLOCK = 1 << 20
 KERNEL_STEP = 1 << 30
 _FICLONE = 0x40049409
-_NOT_HERE = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTTY, errno.EBADF, errno.EPERM, errno.ETXTBSY}
-"""Answers that mean "not on this file system", after which the next way is tried."""
+_UNSUPPORTED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTTY, errno.EBADF, errno.EPERM, errno.ETXTBSY}
+"""Errors that mean "not supported by this file system"; the next way to copy is tried."""
 _devices_without_reflink: set[int] = set()
 
 FILE_MODE = 0o666
@@ -20,16 +20,16 @@ PROGRAM_MODE = 0o777
 
 
 def copy(source: int, size: int, target: str, mode: int = FILE_MODE) -> os.stat_result:
-    """`target` must not exist; nothing is left of it if the copy fails. Its status after the last byte is returned."""
-    return _made(target, mode, lambda descriptor: _fill(source, size, descriptor))
+    """Copy to the new file `target`, which is removed if that fails; returns its status after the last byte."""
+    return _create(target, mode, lambda descriptor: _fill(source, size, descriptor))
 
 
 def create(data: bytes, target: str, mode: int = FILE_MODE) -> os.stat_result:
-    """The same for bytes at hand."""
-    return _made(target, mode, lambda descriptor: _write_all(descriptor, data))
+    """As `copy`, from memory."""
+    return _create(target, mode, lambda descriptor: _write_all(descriptor, data))
 
 
-def _made(target: str, mode: int, fill: Callable[[int], None]) -> os.stat_result:
+def _create(target: str, mode: int, fill: Callable[[int], None]) -> os.stat_result:
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         fill(descriptor)
@@ -37,7 +37,7 @@ def _made(target: str, mode: int, fill: Callable[[int], None]) -> os.stat_result
     except BaseException:
         os.close(descriptor)
         with contextlib.suppress(OSError):
-            os.unlink(target)  # noqa: PTH108 (paths are strings here: one Path per file costs more than the copy of a small one)
+            os.unlink(target)  # noqa: PTH108 (paths are strings: creating a Path costs more than copying a small file)
         raise
     os.close(descriptor)
     return status
@@ -62,23 +62,23 @@ def _reflink(source: int, target: int) -> bool:
         return False
     try:
         fcntl.ioctl(target, _FICLONE, source)
-    except OSError as fault:
-        if fault.errno not in _NOT_HERE:
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
             raise
-        if fault.errno != errno.EXDEV:
+        if error.errno != errno.EXDEV:
             _devices_without_reflink.add(device)
         return False
     return True
 
 
 def _kernel_copy(source: int, target: int) -> bool:
-    """True when everything was copied; False when nothing was, because the kernel does not do it between these two."""
+    """True if everything was copied; False if nothing was, because the kernel cannot copy between these two files."""
     copied = 0
     while hasattr(os, "copy_file_range"):
         try:
             step = os.copy_file_range(source, target, KERNEL_STEP)
-        except OSError as fault:
-            if copied or fault.errno not in _NOT_HERE:
+        except OSError as error:
+            if copied or error.errno not in _UNSUPPORTED:
                 raise
             return False
         if step == 0:

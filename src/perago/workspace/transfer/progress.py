@@ -1,4 +1,4 @@
-"""Counts of files, bytes and requests on their way, made into events not more often than people and logs can use."""
+"""Count transferred files, bytes and requests, and emit progress events at a limited rate."""
 
 import threading
 import time
@@ -8,8 +8,8 @@ from perago import events
 _STEP_SECONDS = 0.25
 
 
-class Meter:
-    """`add` may be called from any thread; events leave from the one that calls `tick`. What a listener raises ends the work."""
+class ProgressMeter:
+    """`add` may be called from any thread. `tick` emits in the calling thread; an exception of a listener ends the transfer."""
 
     def __init__(
         self, phase: events.Phase, emit: events.Emit, total_files: int | None = None, total_bytes: int | None = None

@@ -1,4 +1,4 @@
-"""Items in, work done by a bounded number of threads, the first error out. Light and heavy items have threads of their own."""
+"""A thread pool for transfers: separate limits for light and heavy items, and the first error is raised to the caller."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,38 +14,38 @@ TICK_SECONDS = 0.1
 HEAVY = 8 << 20
 """Files above this size are transferred by the heavy threads."""
 BATCH = 16
-"""Requests for small files that are under way together on one connection."""
+"""Requests for small files that are pipelined on one connection."""
 
 
-class Sized(Protocol):
+class HasSize(Protocol):
     @property
     def size(self) -> int: ...
 
 
-S = TypeVar("S", bound=Sized)
+S = TypeVar("S", bound=HasSize)
 
 
 def batches(files: Sequence[S], lanes: int) -> Iterator[Sequence[S]]:
-    """Small files together, but only once there is work for all lanes; every other file alone."""
+    """Groups of small files, small enough that every lane gets work; every other file alone."""
     small: list[S] = []
-    together = max(1, min(BATCH, len(files) // lanes))
+    batch_size = max(1, min(BATCH, len(files) // lanes))
     for file in files:
-        if file.size > small_object_db.LARGEST:
+        if file.size > small_object_db.MAX_SIZE:
             yield [file]
             continue
         small.append(file)
-        if len(small) == together:
+        if len(small) == batch_size:
             yield small
             small = []
     if small:
         yield small
 
 
-class Crew(Generic[T]):
-    """Threads start when there is work for them, take one item after another from a queue, and end with the `with` block.
+class TransferPool(Generic[T]):
+    """Threads start when there is work for them and end with the `with` block.
 
-    After an error, or when the block is left by one, what waits in the queue is dropped; what runs is waited for, so that nobody
-    writes into a directory that is being removed.
+    After an error, in an item or in the block, queued items are dropped and running ones are waited for, so that nothing writes
+    into a directory that is being removed.
     """
 
     def __init__(self, work: Callable[[T], None], *, light: int, heavy: int, name: str) -> None:
@@ -67,15 +67,15 @@ class Crew(Generic[T]):
         for lane in self._lanes.values():
             lane.close()
 
-    def put(self, item: T, *, heavy: bool = False) -> None:
+    def submit(self, item: T, *, heavy: bool = False) -> None:
         lane = self._lanes[heavy]
         with self._change:
             self._pending += 1
         lane.queue.put(item)
-        lane.grow(self._serve, self._name)
+        lane.grow(self._run, self._name)
 
     def wait_below(self, count: int, tick: Callable[[], None]) -> None:
-        """Until fewer than `count` items are unfinished, with a `tick` now and then; raises the first error of the work."""
+        """Wait until fewer than `count` items are unfinished, calling `tick` meanwhile; raises the first error of an item."""
         while True:
             with self._change:
                 self._awaited = count
@@ -87,26 +87,28 @@ class Crew(Generic[T]):
                     return
             tick()
 
-    def _serve(self, lane: "_Lane[T]") -> None:
+    def _run(self, lane: "_Lane[T]") -> None:
         while (item := lane.queue.get()) is not None:
             lane.busy()
             if self._error is None:
-                self._do(item)
+                self._process(item)
             lane.idle()
             with self._change:
                 self._pending -= 1
                 if self._pending < self._awaited or self._error is not None:
                     self._change.notify()
 
-    def _do(self, item: T) -> None:
+    def _process(self, item: T) -> None:
         try:
             self._work(item)
-        except BaseException as error:  # noqa: BLE001 (handed to the thread that waits, which raises it)
+        except BaseException as error:  # noqa: BLE001 (the waiting thread raises it)
             with self._change:
                 self._error = self._error or error
 
 
 class _Lane(Generic[T]):
+    """A queue and the threads that process it."""
+
     def __init__(self, limit: int) -> None:
         self.queue: SimpleQueue[T | None] = SimpleQueue()
         self._limit = limit
@@ -114,10 +116,10 @@ class _Lane(Generic[T]):
         self._working = 0
         self._lock = threading.Lock()
 
-    def grow(self, serve: Callable[["_Lane[T]"], None], name: str) -> None:
-        """One more thread if all are at work and there may be more."""
+    def grow(self, run: Callable[["_Lane[T]"], None], name: str) -> None:
+        """Start one more thread if all are busy and the limit allows it."""
         if len(self._threads) < self._limit and self._working + self.queue.qsize() > len(self._threads):
-            thread = threading.Thread(target=serve, args=(self,), name=name, daemon=True)
+            thread = threading.Thread(target=run, args=(self,), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 

@@ -1,6 +1,6 @@
-"""A change in, the staging branch filled out of it: bulk deletes, then one upload per changed file. The caller commits.
+"""Bring the changes of a workspace onto the staging branch: bulk deletes, then one upload per changed file. The caller commits.
 
-The branch belongs to this execution alone, so a delete or an upload that broke off can be sent again: its effect is the same.
+Only this execution writes to the branch, so deletes and uploads are idempotent and an interrupted one is sent again.
 """
 
 import os
@@ -24,7 +24,7 @@ R = TypeVar("R")
 TRIES = 3
 _PAUSE_SECONDS = 0.2
 _SURELY_OLD_NS = 2 * 10**9
-"""No file system's clock is coarser."""
+"""More than the resolution of any file system's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,44 +32,54 @@ class Target:
     repository: Repository
     branch: BranchName
     prefix: str
-    """As `names.listing_prefix` made it."""
+    """As returned by `path_mapping.listing_prefix`."""
 
 
-def require_names(prefix: str, change: diff.Change) -> None:
-    """Every file to upload has an object path; asked before anything is sent."""
-    for upload in change.uploads:
+def require_names(prefix: str, changes: diff.FileChanges) -> None:
+    """`WorkspaceError` if a file to upload has a name that lakeFS cannot hold; called before a request is sent."""
+    for upload in changes.uploads:
         path_mapping.to_object(prefix, upload.path)
 
 
-def stage(
+def upload_changes(
     lake: port.Lake,
     target: Target,
     work: Path,
-    change: diff.Change,
-    store: content_cache.Cache,
-    limits: options.Options,
+    changes: diff.FileChanges,
+    cache: content_cache.ContentCache,
+    limits: options.WorkspaceOptions,
     emit: events.Emit = events.ignore,
 ) -> None:
-    job = _Staging(lake, target, os.fspath(work), change, store, emit)
-    require_names(target.prefix, change)
-    job.delete(change.deletes)
-    with thread_pool.Crew(job.upload, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-stage") as hands:
-        for batch in thread_pool.batches(change.uploads, limits.light_transfers):
-            hands.put(batch, heavy=batch[0].size > thread_pool.HEAVY)
-        hands.wait_below(1, job.meter.tick)
-    store.flush()
-    job.meter.done("stage", f"{len(change.uploads)} uploads, {len(change.deletes)} deletes")
+    """Uploaded contents are also cached. `WorkspaceError` if a file changes before its upload is complete."""
+    job = _Uploader(lake, target, os.fspath(work), changes, cache, emit)
+    require_names(target.prefix, changes)
+    job.delete(changes.deletes)
+    with thread_pool.TransferPool(
+        job.upload, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-stage"
+    ) as pool:
+        for batch in thread_pool.batches(changes.uploads, limits.light_transfers):
+            pool.submit(batch, heavy=batch[0].size > thread_pool.HEAVY)
+        pool.wait_below(1, job.meter.tick)
+    cache.flush()
+    job.meter.done("stage", f"{len(changes.uploads)} uploads, {len(changes.deletes)} deletes")
 
 
-class _Staging:
+class _Uploader:
     def __init__(
-        self, lake: port.Lake, target: Target, work: str, change: diff.Change, store: content_cache.Cache, emit: events.Emit
+        self,
+        lake: port.Lake,
+        target: Target,
+        work: str,
+        changes: diff.FileChanges,
+        cache: content_cache.ContentCache,
+        emit: events.Emit,
     ) -> None:
         self._lake = lake
         self._target = target
         self._work = work
-        self._cache = store
-        self.meter = progress.Meter(events.Phase.STAGE, emit, len(change.uploads) + len(change.deletes), change.upload_bytes)
+        self._cache = cache
+        files = len(changes.uploads) + len(changes.deletes)
+        self.meter = progress.ProgressMeter(events.Phase.STAGE, emit, files, changes.upload_bytes)
 
     def delete(self, paths: Sequence[FilePath]) -> None:
         target = self._target
@@ -79,13 +89,13 @@ class _Staging:
             self.meter.add(len(batch))
             self.meter.tick()
 
-    def upload(self, batch: Sequence[diff.Upload]) -> None:
-        if batch[0].size <= small_object_db.LARGEST:
+    def upload(self, batch: Sequence[diff.FileUpload]) -> None:
+        if batch[0].size <= small_object_db.MAX_SIZE:
             self._upload_small(batch)
         else:
             self._upload_one(batch[0])
 
-    def _upload_one(self, upload: diff.Upload) -> None:
+    def _upload_one(self, upload: diff.FileUpload) -> None:
         target, path = self._target, Path(f"{self._work}/{upload.path}")
         name = path_mapping.to_object(target.prefix, upload.path)
         content_type, metadata = upload.content_type, upload.metadata
@@ -94,16 +104,16 @@ class _Staging:
         )
         scan.require_unchanged(self._work, upload.path, upload.stat)
         if transfer.is_md5(info.checksum):
-            self._cache.insert(str(path), info.checksum, upload.size, is_right=lambda copy: self._is_right(copy, upload, info))
+            self._cache.insert(str(path), info.checksum, upload.size, is_intact=lambda copy: self._is_intact(copy, upload, info))
         self.meter.add(1, upload.size)
 
-    def _is_right(self, copy: str, upload: diff.Upload, info: ObjectInfo) -> bool:
-        """Stat data vouches for it, unless it is so young that a write in the same tick of the clock would not show."""
+    def _is_intact(self, copy: str, upload: diff.FileUpload, info: ObjectInfo) -> bool:
+        """Compare stat data, or hash the copy if the file is so recent that a later write might not change its stat data."""
         if time.time_ns() - upload.stat.ctime_ns > _SURELY_OLD_NS:
             return scan.is_unchanged(self._work, upload.path, upload.stat)
-        return content_cache.has_digest(copy, info.checksum)
+        return content_cache.has_md5(copy, info.checksum)
 
-    def _upload_small(self, batch: Sequence[diff.Upload]) -> None:
+    def _upload_small(self, batch: Sequence[diff.FileUpload]) -> None:
         files = [self._small(upload) for upload in batch]
         done = 0
 
@@ -112,13 +122,13 @@ class _Staging:
             target = self._target
             for info in self._lake.write_small(target.repository, target.branch, files[done:]):
                 scan.require_unchanged(self._work, batch[done].path, batch[done].stat)
-                self._cache.keep(info.checksum, files[done].data)
+                self._cache.insert_small(info.checksum, files[done].data)
                 self.meter.add(1, batch[done].size)
                 done += 1
 
         self._send(send, requests=len(batch))
 
-    def _small(self, upload: diff.Upload) -> port.SmallFile:
+    def _small(self, upload: diff.FileUpload) -> port.SmallFile:
         path = path_mapping.to_object(self._target.prefix, upload.path)
         with transfer.upload(Path(f"{self._work}/{upload.path}")) as file:
             return port.SmallFile(path, file.content(), upload.content_type, upload.metadata)
