@@ -144,7 +144,7 @@ CACHE_DIR = "`perago` in `$XDG_CACHE_HOME` or `~/.cache`"
 
 def test_settings_and_defaults_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    headings = ("The servers", "The worker", "Spark", "What is fetched")
+    headings = ("The servers", "The worker", "Spark", "Downloads")
     listed = {row[0].strip("`"): row[1] for name in headings for row in rows("settings.md", name)}
     assert set(listed) == {name.upper() for name in settings.Settings.model_fields}
     for name in listed:
