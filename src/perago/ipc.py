@@ -1,4 +1,4 @@
-"""What supervisor and executor say to each other over their private channel, and how it is written: a length, then JSON."""
+"""Messages between supervisor and executor over their private socket. Each is written as its length, then JSON."""
 
 import struct
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from perago.conductor.port import Polled
 from perago.events import Done, Progress, Removed, Revoked
 from perago.model import ExecutionId, Outcome, Snapshot, TaskId, WorkflowId
 
-LENGTH = struct.Struct("!I")
-LARGEST = 256 << 20
+FRAME_HEADER = struct.Struct("!I")
+LARGEST_FRAME = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """What the supervisor needs to know of a task; it never imports an author's module itself."""
+    """What the supervisor needs to know about a task; it never imports an author's module itself."""
 
     module: str
     task_type: str
@@ -29,7 +29,7 @@ class TaskFacts:
     warnings: tuple[str, ...] = ()
 
 
-# from the supervisor
+# supervisor to executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a fence or a look-up found: a snapshot, or the name of the error and its line."""
+    """To a fence or look-up request: the lease deadline, and a snapshot or the name of an error class and its message."""
 
     request: int
+    lease_deadline: float
     snapshot: Snapshot | None = None
     error: str | None = None
     message: str = ""
@@ -55,58 +56,62 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseMoved:
+class LeaseDeadline:
+    """The lease was extended."""
+
     deadline: float
-    kind: Literal["lease"] = "lease"
+    kind: Literal["lease-deadline"] = "lease-deadline"
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop the attempt: nobody wants its result any more."""
+    """Stop this execution: its result is no longer wanted."""
 
     execution_id: ExecutionId
     reason: str
     kind: Literal["cancel"] = "cancel"
 
 
-# from the executor
+# executor to supervisor
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """The modules are imported."""
+class ModulesLoaded:
+    """The modules are imported and declare these tasks."""
 
     tasks: tuple[TaskFacts, ...]
-    kind: Literal["declared"] = "declared"
+    kind: Literal["modules-loaded"] = "modules-loaded"
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ModulesRejected:
     """The modules cannot be used; no restart will help."""
 
     message: str
     error: str = "RuntimeConfigError"
     """The name of its class."""
-    kind: Literal["refused"] = "refused"
+    kind: Literal["modules-rejected"] = "modules-rejected"
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Imported and connected."""
+    """Imported and connected; `pid` is the executor's."""
 
     pid: int
     kind: Literal["ready"] = "ready"
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class FenceRequest:
+    """Asks for a fresh snapshot of the attempt that runs."""
+
     request: int
     kind: Literal["fence"] = "fence"
 
 
 @dataclass(frozen=True, slots=True)
-class LookUp:
-    """A question about another task, with its workflow if that is named."""
+class LookUpRequest:
+    """Asks for a snapshot of another task, with its workflow if that is given."""
 
     request: int
     task_id: TaskId
@@ -115,18 +120,16 @@ class LookUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class EventEmitted:
     event: Done | Progress | Removed | Revoked
-    kind: Literal["happened"] = "happened"
+    kind: Literal["event"] = "event"
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """A line for the log."""
-
+class LogLine:
     level: Literal["debug", "info", "warning", "error"]
     text: str
-    kind: Literal["remark"] = "remark"
+    kind: Literal["log-line"] = "log-line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,35 +139,36 @@ class Finished:
     kind: Literal["finished"] = "finished"
 
 
-ToExecutor = Run | Answer | LeaseMoved | Cancel
-ToSupervisor = Declared | Refused | Ready | Fence | LookUp | Happened | Remark | Finished
+ToExecutor = Run | Answer | LeaseDeadline | Cancel
+FromAttempt = FenceRequest | LookUpRequest | EventEmitted | Finished
+ToSupervisor = ModulesLoaded | ModulesRejected | Ready | LogLine | FromAttempt
 
 _TO_EXECUTOR: TypeAdapter[ToExecutor] = TypeAdapter(Annotated[ToExecutor, Field(discriminator="kind")])
 _TO_SUPERVISOR: TypeAdapter[ToSupervisor] = TypeAdapter(Annotated[ToSupervisor, Field(discriminator="kind")])
 
 
-def for_executor(message: ToExecutor) -> bytes:
-    return _framed(_TO_EXECUTOR.dump_json(message))
+def encode_for_executor(message: ToExecutor) -> bytes:
+    return _frame(_TO_EXECUTOR.dump_json(message))
 
 
-def for_supervisor(message: ToSupervisor) -> bytes:
-    return _framed(_TO_SUPERVISOR.dump_json(message))
+def encode_for_supervisor(message: ToSupervisor) -> bytes:
+    return _frame(_TO_SUPERVISOR.dump_json(message))
 
 
-def read_by_executor(body: bytes) -> ToExecutor:
+def decode_in_executor(body: bytes) -> ToExecutor:
     return _TO_EXECUTOR.validate_json(body)
 
 
-def read_by_supervisor(body: bytes) -> ToSupervisor:
+def decode_in_supervisor(body: bytes) -> ToSupervisor:
     return _TO_SUPERVISOR.validate_json(body)
 
 
-def length(head: bytes) -> int:
-    (size,) = LENGTH.unpack(head)
-    if size > LARGEST:
+def frame_length(head: bytes) -> int:
+    (size,) = FRAME_HEADER.unpack(head)
+    if size > LARGEST_FRAME:
         raise ValueError(f"a message of {size} bytes: the channel is out of step")
     return int(size)
 
 
-def _framed(body: bytes) -> bytes:
-    return LENGTH.pack(len(body)) + body
+def _frame(body: bytes) -> bytes:
+    return FRAME_HEADER.pack(len(body)) + body

@@ -64,14 +64,14 @@ class Faulty(FakeConductor):
 
 
 @dataclass
-class Waiting:
-    """A caller that waits for the next task, and what it was told."""
+class WaitingSlot:
+    """A slot that waits for the next task, and what it was told."""
 
-    told: list[Polled | ConductorError | None] = field(default_factory=list)
+    poll: reporting.NextPoll = field(default_factory=lambda: reporting.NextPoll(TYPE, NEXT))
 
     @property
-    def poll(self) -> reporting.NextPoll:
-        return reporting.NextPoll(NEXT, lambda found, _asked_at: self.told.append(found))
+    def told(self) -> Polled | BaseException | None:
+        return self.poll.reply.exception(timeout=0) or self.poll.reply.result(timeout=0)[0]
 
 
 def fail(error: Exception) -> Callable[[], None]:
@@ -89,11 +89,11 @@ def polled(server: FakeConductor) -> Attempt:
 
 
 def deliver(
-    server: FakeConductor, attempt: Attempt, outcome: Outcome = DONE, deadline: float = 30.0, waiting: Waiting | None = None
+    server: FakeConductor, attempt: Attempt, outcome: Outcome = DONE, deadline: float = 30.0, waiting: WaitingSlot | None = None
 ) -> reporting.Delivery:
-    clock, along = Clock(), None if waiting is None else waiting.poll
+    clock, next_poll = Clock(), None if waiting is None else waiting.poll
     return reporting.deliver(
-        server, attempt, outcome, deadline=deadline, request_timeout=5, next_poll=along, clock=clock, sleep=clock.sleep
+        server, attempt, outcome, deadline=deadline, request_timeout=5, next_poll=next_poll, clock=clock, sleep=clock.sleep
     )
 
 
@@ -198,62 +198,64 @@ def test_an_optional_task_that_failed_counts_as_taken() -> None:
     assert deliver(server, attempt, failed) == reporting.Accepted(sent=0)
 
 
-def test_the_first_report_takes_the_next_poll_along() -> None:
-    server, waiting = Faulty(), Waiting()
+def test_first_report_is_sent_with_the_next_poll() -> None:
+    server, waiting = Faulty(), WaitingSlot()
     attempt = polled(server)
     server.start([Step(TYPE, "next")])
     assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
-    (found,) = waiting.told
+    found = waiting.told
     assert isinstance(found, Polled)
     assert (found.attempt.reference_name, found.attempt.worker_id) == ("next", NEXT)
 
 
-def test_a_lost_reply_to_both_is_told_and_the_result_counts_by_the_name_it_was_sent_under() -> None:
-    lost, waiting = ConductorUnknown("broke off"), Waiting()
+def test_lost_reply_to_a_report_with_poll_reaches_the_slot_and_the_result_still_counts() -> None:
+    lost, waiting = ConductorUnknown("broke off"), WaitingSlot()
     server = Faulty()
     server.faults["combined reply"] = [fail(lost)]
     attempt = polled(server)
     assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
     assert server.tasks[attempt.task_id].worker_id == NEXT
-    assert waiting.told == [lost]
+    assert waiting.told is lost
 
 
 @pytest.mark.parametrize("error", [ConductorUnknown("cut"), ConductorUnavailable("503")])
-def test_the_second_report_goes_alone(error: ConductorError) -> None:
-    server, waiting = Faulty(combined=[fail(error), fail(AssertionError("once"))]), Waiting()
+def test_second_report_is_sent_without_poll(error: ConductorError) -> None:
+    server, waiting = Faulty(combined=[fail(error), fail(AssertionError("once"))]), WaitingSlot()
     assert deliver(server, polled(server), waiting=waiting) == reporting.Accepted(sent=2)
-    assert waiting.told == [error]
+    assert waiting.told is error
 
 
-def test_a_server_without_the_combined_request_is_told_by_the_plain_one() -> None:
+def test_server_without_the_combined_request_gets_the_plain_one() -> None:
     """It answers as one that does not know the task."""
-    server, waiting = Faulty(combined=[fail(ConductorNotFound("no such address"))]), Waiting()
+    server, waiting = Faulty(combined=[fail(ConductorNotFound("no such address"))]), WaitingSlot()
     assert deliver(server, polled(server), waiting=waiting) == reporting.Accepted(sent=2)
-    assert waiting.told == [None]
+    assert waiting.told is None
 
 
-def test_a_report_that_is_refused_is_no_outage_for_a_caller_that_waits_for_a_task() -> None:
-    server, waiting = Faulty(combined=[fail(ConductorRejected("413"))]), Waiting()
+def test_refused_report_is_no_outage_for_the_waiting_slot() -> None:
+    server, waiting = Faulty(combined=[fail(ConductorRejected("413"))]), WaitingSlot()
     with pytest.raises(ConductorRejected):
         deliver(server, polled(server), waiting=waiting)
-    assert waiting.told == [None]
+    assert waiting.told is None
 
 
-def test_no_caller_waits_for_a_task_until_conductor_can_be_read_again() -> None:
-    server, waiting = Faulty(task=[fail(ConductorUnavailable("down"))]), Waiting()
+def test_slot_does_not_wait_until_conductor_can_be_read_again() -> None:
+    server, waiting = Faulty(task=[fail(ConductorUnavailable("down"))]), WaitingSlot()
     attempt = polled(server)
     server.start([Step(TYPE, "next")])
     assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
-    assert waiting.told == [None]
+    assert waiting.told is None
     assert [row.status for row in server.tasks.values()] == ["COMPLETED", "SCHEDULED"]
 
 
-def test_an_attempt_that_is_not_wanted_any_more_polls_for_nothing() -> None:
-    server, waiting = Faulty(), Waiting()
+def test_superseded_attempt_does_not_poll() -> None:
+    server, waiting = Faulty(), WaitingSlot()
     attempt = polled(server)
     server.expire(attempt.task_id)
+    server.start([Step(TYPE, "next")])
     assert isinstance(deliver(server, attempt, waiting=waiting), reporting.Superseded)
-    assert waiting.told == []
+    assert waiting.told is None
+    assert server.tasks[attempt.task_id].worker_id != NEXT
 
 
 NAMING = Outcome(TaskStatus.COMPLETED, {"workspace": {"ref": "ours"}, "result": {}})

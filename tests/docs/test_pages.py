@@ -191,7 +191,7 @@ def test_log_fields_match() -> None:
     attempt: Any = type("Attempt", (), dict.fromkeys(("task_type", "workflow_id", "task_id", "retry_count"), ""))
     assert of_attempt == list(logs.of_attempt(attempt, attempt))
     summary = {row[0].strip("`") for row in rows("logs.md", "The summary line of an attempt")}
-    assert summary == {"slot", "status", "delivery", "delivery_reason", "reason", *attempt_stats.Tally(0.0).summary(0.0)}
+    assert summary == {"slot", "status", "delivery", "delivery_reason", "reason", *attempt_stats.AttemptStats(0.0).summary(0.0)}
 
 
 def test_controls_fields_and_defaults_match() -> None:

@@ -1,4 +1,4 @@
-"""Small parts of the worker on their own: messages, deaths, backoff, tallies."""
+"""Small parts of the worker on their own: messages, backoff, names, statistics, metrics."""
 
 import re
 
@@ -21,43 +21,43 @@ FACTS = ipc.TaskFacts("module", "type", True, {"name": "type", "inputKeys": ["pa
     "message",
     [
         ipc.Run(Polled(ATTEMPT, {"params": {"ü": [1.5, None, {"x": True}]}}, 60.0, 0.0), ExecutionId("e"), 12.5),
-        ipc.Answer(1, SEEN),
-        ipc.Answer(2, error="ConductorNotFound", message="gone"),
-        ipc.LeaseMoved(9.25),
+        ipc.Answer(1, 9.25, SEEN),
+        ipc.Answer(2, 9.25, error="ConductorNotFound", message="gone"),
+        ipc.LeaseDeadline(9.25),
         ipc.Cancel(ExecutionId("e"), "why"),
     ],
 )
-def test_what_the_supervisor_says_arrives_as_it_was(message: ipc.ToExecutor) -> None:
-    data = ipc.for_executor(message)
-    assert ipc.length(data[:4]) == len(data) - 4
-    assert ipc.read_by_executor(data[4:]) == message
+def test_message_to_the_executor_survives_encoding(message: ipc.ToExecutor) -> None:
+    data = ipc.encode_for_executor(message)
+    assert ipc.frame_length(data[:4]) == len(data) - 4
+    assert ipc.decode_in_executor(data[4:]) == message
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        ipc.Declared((FACTS,)),
-        ipc.Refused("no"),
+        ipc.ModulesLoaded((FACTS,)),
+        ipc.ModulesRejected("no"),
         ipc.Ready(7),
-        ipc.Fence(3),
-        ipc.LookUp(4, TaskId("t"), WorkflowId("w")),
-        ipc.LookUp(5, TaskId("t")),
-        ipc.Happened(Done(Phase.BODY, "body", 0.5, error="x")),
-        ipc.Happened(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
-        ipc.Happened(Removed(Removal.RESTORE, "main", "gone", "head", "why")),
-        ipc.Happened(Revoked("step a of workflow w", was_live=False)),
-        ipc.Remark("warning", "text"),
+        ipc.FenceRequest(3),
+        ipc.LookUpRequest(4, TaskId("t"), WorkflowId("w")),
+        ipc.LookUpRequest(5, TaskId("t")),
+        ipc.EventEmitted(Done(Phase.BODY, "body", 0.5, error="x")),
+        ipc.EventEmitted(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
+        ipc.EventEmitted(Removed(Removal.RESTORE, "main", "gone", "head", "why")),
+        ipc.EventEmitted(Revoked("step a of workflow w", was_live=False)),
+        ipc.LogLine("warning", "text"),
         ipc.Finished(ExecutionId("e"), Outcome(TaskStatus.COMPLETED, {"result": {"n": 2**70}}, None, ("a", "b"))),
         ipc.Finished(ExecutionId("e"), Outcome(TaskStatus.FAILED, None, "why")),
     ],
 )
-def test_what_the_executor_says_arrives_as_it_was(message: ipc.ToSupervisor) -> None:
-    assert ipc.read_by_supervisor(ipc.for_supervisor(message)[4:]) == message
+def test_message_to_the_supervisor_survives_encoding(message: ipc.ToSupervisor) -> None:
+    assert ipc.decode_in_supervisor(ipc.encode_for_supervisor(message)[4:]) == message
 
 
-def test_a_channel_out_of_step_is_noticed() -> None:
+def test_impossible_frame_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="out of step"):
-        ipc.length(b"\xff\xff\xff\xff")
+        ipc.frame_length(b"\xff\xff\xff\xff")
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_deaths_in_words(code: int, words: str) -> None:
     assert str(ExitStatus(code)) == words
 
 
-def test_the_first_restart_is_at_once_and_the_pauses_are_bounded() -> None:
-    assert [slot.backoff(deaths) for deaths in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
+def test_first_restart_is_immediate_and_pauses_are_bounded() -> None:
+    assert [slot.backoff(exits) for exits in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
     assert slot.backoff(1000) == slot.LONGEST_BACKOFF
 
 
-def test_many_modules_still_make_a_file_name() -> None:
+def test_label_of_many_modules_fits_into_a_file_name() -> None:
     assert serve.short(["a.b", "c"], "+") == "a.b+c"
     many = [f"company.department.pipelines.step{number:02d}" for number in range(30)]
     names = {serve.short(some, "+") for some in (many, many[:-1], [*many[:-1], "other"])}
@@ -82,15 +82,15 @@ def test_many_modules_still_make_a_file_name() -> None:
     assert re.fullmatch(r"[\w.]+", serve.short(many, ""))
 
 
-def test_a_tally_sums_up_its_events() -> None:
-    told = attempt_stats.Tally(began=100.0)
-    told.add(Progress(Phase.DOWNLOAD, files=5, bytes=50, total_files=10))
-    assert (told.phase, told.shown_progress()) == (Phase.DOWNLOAD, "5 of 10 files, 50 bytes")
-    told.add(Done(Phase.DOWNLOAD, "download", 1.5, files=10, bytes=100, requests=11))
-    told.add(Done(Phase.FENCE, "attempt fence", 0.25))
-    told.add(Done(Phase.FENCE, "attempt fence", 0.25))
-    assert told.shown_progress() == ""
-    assert told.summary(now=103.0) == {
+def test_stats_sum_up_events() -> None:
+    stats = attempt_stats.AttemptStats(began=100.0)
+    stats.add(Progress(Phase.DOWNLOAD, files=5, bytes=50, total_files=10))
+    assert (stats.phase, stats.progress_text()) == (Phase.DOWNLOAD, "5 of 10 files, 50 bytes")
+    stats.add(Done(Phase.DOWNLOAD, "download", 1.5, files=10, bytes=100, requests=11))
+    stats.add(Done(Phase.FENCE, "attempt fence", 0.25))
+    stats.add(Done(Phase.FENCE, "attempt fence", 0.25))
+    assert stats.progress_text() == ""
+    assert stats.summary(now=103.0) == {
         "seconds": 3.0,
         "phases": {"download": 1.5, "fence": 0.5},
         "files": 10,
@@ -99,19 +99,19 @@ def test_a_tally_sums_up_its_events() -> None:
     }
 
 
-def test_what_happened_to_attempts_is_counted() -> None:
+def test_metrics_count_attempt_events() -> None:
     counted = metrics.Metrics()
-    counted.happened("t", Done(Phase.FENCE, "attempt fence", 0.1))
-    counted.happened("t", Done(Phase.FENCE, "attempt fence", 0.1, error="StaleAttemptError"))
-    counted.happened("t", Revoked("step a of workflow w", was_live=True))
-    counted.happened("t", Done(Phase.REVOKE, "list staging branches", 0.1))
-    counted.happened("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
-    counted.happened("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
-    counted.happened("t", Removed(Removal.MOVE_BACK, "main", "gone", "head", "why"))
-    counted.happened("t", Done(Phase.PUBLISH, "relocate", 0.1, error="LakeUnknown"))
-    counted.happened("t", Done(Phase.DOWNLOAD, "download", 0.1, bytes=7))
+    counted.observe("t", Done(Phase.FENCE, "attempt fence", 0.1))
+    counted.observe("t", Done(Phase.FENCE, "attempt fence", 0.1, error="StaleAttemptError"))
+    counted.observe("t", Revoked("step a of workflow w", was_live=True))
+    counted.observe("t", Done(Phase.REVOKE, "list staging branches", 0.1))
+    counted.observe("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
+    counted.observe("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
+    counted.observe("t", Removed(Removal.MOVE_BACK, "main", "gone", "head", "why"))
+    counted.observe("t", Done(Phase.PUBLISH, "relocate", 0.1, error="LakeUnknown"))
+    counted.observe("t", Done(Phase.DOWNLOAD, "download", 0.1, bytes=7))
     counted.lease_extended(2.0)
-    counted.called_off("t")
+    counted.cancelled("t")
     shown = counted.render().decode()
     for line in (
         'perago_fence_refusals_total{task="t"} 1.0',

@@ -1,4 +1,4 @@
-"""Bytes of a pipe to lines, and that one talker does not hold the loop."""
+"""Lines of a process's output, and that a process that prints without end does not block the event loop."""
 
 import asyncio
 import contextlib
@@ -8,12 +8,12 @@ import time
 from perago.supervisor import output_reader
 
 
-async def heard(data: bytes, *, parts: int = 1) -> list[str]:
-    """All that is said of it, through a real pipe."""
+async def read(data: bytes, *, parts: int = 1) -> list[str]:
+    """All lines of it, through a real pipe."""
     found: list[str] = []
     reader, writer = os.pipe()
     loop = asyncio.get_running_loop()
-    _, protocol = await loop.connect_read_pipe(lambda: output_reader.Lines(found.append), os.fdopen(reader, "rb"))
+    _, protocol = await loop.connect_read_pipe(lambda: output_reader.OutputReader(found.append), os.fdopen(reader, "rb"))
     size = -(-len(data) // parts)
     for start in range(0, len(data), size):
         await loop.run_in_executor(None, _write, writer, data[start : start + size])
@@ -27,31 +27,31 @@ def _write(writer: int, data: bytes) -> None:
         data = data[os.write(writer, data) :]
 
 
-def test_lines_are_whole_however_they_arrive() -> None:
+def test_lines_are_complete_however_they_arrive() -> None:
     for parts in (1, 3, 10):
-        assert asyncio.run(heard("ä\r\nzwei\n\ndrei".encode(), parts=parts)) == ["ä", "zwei", "", "drei"]
+        assert asyncio.run(read("ä\r\nzwei\n\ndrei".encode(), parts=parts)) == ["ä", "zwei", "", "drei"]
 
 
-def test_bytes_that_are_no_text_are_shown() -> None:
-    assert asyncio.run(heard(b"\xff\n")) == ["\\xff"]
+def test_invalid_utf8_is_escaped() -> None:
+    assert asyncio.run(read(b"\xff\n")) == ["\\xff"]
 
 
-def test_an_endless_line_is_cut() -> None:
-    found = asyncio.run(heard(b"x" * (3 * output_reader.LONGEST_LINE + 5)))
+def test_long_line_is_cut() -> None:
+    found = asyncio.run(read(b"x" * (3 * output_reader.LONGEST_LINE + 5)))
     assert [len(line) for line in found] == [output_reader.LONGEST_LINE] * 3 + [5]
 
 
-def test_nothing_is_lost_of_many() -> None:
+def test_many_lines_are_all_read() -> None:
     count = 5 * output_reader.AT_ONCE + 3
-    assert asyncio.run(heard(b"".join(b"%d\n" % number for number in range(count)))) == [str(number) for number in range(count)]
+    assert asyncio.run(read(b"".join(b"%d\n" % number for number in range(count)))) == [str(number) for number in range(count)]
 
 
-def test_the_loop_turns_while_somebody_floods_it() -> None:
+def test_event_loop_runs_while_a_process_floods_it() -> None:
     async def main() -> float:
         reader, writer = os.pipe()
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(
-            lambda: output_reader.Lines(lambda _: time.sleep(0.0001)), os.fdopen(reader, "rb")
+            lambda: output_reader.OutputReader(lambda _: time.sleep(0.0001)), os.fdopen(reader, "rb")
         )
         os.set_blocking(writer, False)
         longest, end = 0.0, time.monotonic() + 2

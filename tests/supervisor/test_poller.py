@@ -1,4 +1,4 @@
-"""Which queue is asked, for how long, and how often when there is nothing to do."""
+"""Which task type is polled, how long a poll waits, and how often an idle worker polls."""
 
 import asyncio
 import time
@@ -12,206 +12,212 @@ from perago.errors import ConductorUnavailable, ConductorUnknown
 from perago.in_memory.conductor import FakeConductor, Step
 from perago.model import TaskType, WorkerId
 from perago.supervisor import poller
-from perago.supervisor.blocking_calls import Desk
-from perago.supervisor.poller import Polling, Queue
+from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.poller import Poller, PollTarget
+from perago.supervisor.shutdown import Shutdown
 
 A, B, C = TaskType("a"), TaskType("b"), TaskType("c")
 
 
-class Counting(FakeConductor):
-    """Notes who asked for what, and answers with an error while `down`."""
+class CountingConductor(FakeConductor):
+    """Records all polls, and answers with an error while `down`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[tuple[TaskType, WorkerId, float]] = []
+        self.polls: list[tuple[TaskType, WorkerId, float]] = []
         self.down = False
 
     def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
-        self.asked.append((task_type, worker_id, wait_seconds))
+        self.polls.append((task_type, worker_id, wait_seconds))
         if self.down:
             raise ConductorUnavailable("down")
         return super().poll(task_type, worker_id, wait_seconds=wait_seconds)
 
 
-def made(server: FakeConductor, types: list[TaskType], slots: int) -> Polling:
+def make_poller(server: FakeConductor, types: list[TaskType], slots: int) -> Poller:
     pool = ThreadPoolExecutor(max_workers=16)
-    return Polling(Desk(server, pool), [Queue(one) for one in types], slots, failed=lambda _: None, answered=lambda: None)
+    targets = [PollTarget(one) for one in types]
+    return Poller(BlockingCalls(server, pool), targets, slots, Shutdown(lambda: None), lambda _: None, lambda *_: None)
 
 
-def test_every_poll_has_a_nonce_of_its_own() -> None:
-    names = {poller.nonce("slot0001") for _ in range(100)}
+def test_each_poll_has_a_unique_worker_id() -> None:
+    names = {poller.unique_worker_id("slot0001") for _ in range(100)}
     assert len(names) == 100
     assert all(name.startswith("slot0001-") for name in names)
 
 
-def test_the_queue_that_waited_longest_comes_next() -> None:
-    queues = [Queue(A, asked_at=10, was_empty=False), Queue(B, asked_at=9, was_empty=False), Queue(C, asking=1, asked_at=1)]
-    assert poller.choose(queues, 20) is queues[1]
+def test_type_not_polled_for_longest_is_next() -> None:
+    targets = [
+        PollTarget(A, polled_at=10, was_empty=False),
+        PollTarget(B, polled_at=9, was_empty=False),
+        PollTarget(C, in_flight=1, polled_at=1),
+    ]
+    assert poller.choose_target(targets, 20) is targets[1]
 
 
-def test_an_empty_queue_is_left_alone_for_a_moment_only() -> None:
-    queues = [Queue(A, asked_at=10.0, was_empty=False), Queue(B, asked_at=9.9, was_empty=True)]
-    assert poller.choose(queues, 10.05) is queues[0]
-    assert poller.choose(queues, 10.2) is queues[1]
+def test_empty_queue_is_skipped_only_briefly() -> None:
+    targets = [PollTarget(A, polled_at=10.0, was_empty=False), PollTarget(B, polled_at=9.9, was_empty=True)]
+    assert poller.choose_target(targets, 10.05) is targets[0]
+    assert poller.choose_target(targets, 10.2) is targets[1]
 
 
-def test_a_held_queue_is_not_asked() -> None:
-    assert poller.choose([Queue(A, is_held=True)], 0) is None
+def test_paused_type_is_not_polled() -> None:
+    assert poller.choose_target([PollTarget(A, is_paused=True)], 0) is None
 
 
-def test_polls_wait_long_where_every_queue_can_have_a_slot_and_not_at_all_beside_work() -> None:
-    idle, busy = Queue(A, was_empty=True), Queue(B, was_empty=False)
-    assert poller.patience([idle, busy], idle, 2, 10.0) == poller.LONG_SECONDS
-    assert poller.patience([idle, Queue(C)], idle, 1, 10.0) == poller.SHORT_SECONDS
-    assert poller.patience([idle, busy], idle, 1, 10.0) == 0.0
+def test_poll_waits_long_if_each_type_has_a_slot_and_not_at_all_beside_work() -> None:
+    idle, busy = PollTarget(A, was_empty=True), PollTarget(B, was_empty=False)
+    assert poller.poll_wait([idle, busy], idle, 2, 10.0) == poller.LONG_SECONDS
+    assert poller.poll_wait([idle, PollTarget(C)], idle, 1, 10.0) == poller.SHORT_SECONDS
+    assert poller.poll_wait([idle, busy], idle, 1, 10.0) == 0.0
 
 
-def test_no_slot_waits_for_a_queue_while_another_gives_at_once() -> None:
-    idle, full = Queue(A, was_empty=True), Queue(B, was_empty=False, has_more=True)
-    assert poller.patience([idle, full], idle, 4, 10.0) == 0.0
-    assert poller.patience([idle, full], full, 4, 10.0) == poller.LONG_SECONDS
-    full.is_held = True
-    assert poller.patience([idle, full], idle, 4, 10.0) == poller.LONG_SECONDS
+def test_no_poll_waits_while_another_queue_has_more() -> None:
+    idle, full = PollTarget(A, was_empty=True), PollTarget(B, was_empty=False, has_more=True)
+    assert poller.poll_wait([idle, full], idle, 4, 10.0) == 0.0
+    assert poller.poll_wait([idle, full], full, 4, 10.0) == poller.LONG_SECONDS
+    full.is_paused = True
+    assert poller.poll_wait([idle, full], idle, 4, 10.0) == poller.LONG_SECONDS
 
 
 @pytest.mark.parametrize(
     "busy",
-    [Queue(A, was_empty=False, is_held=True), Queue(A, was_empty=False, has_more=True, asking=1)],
-    ids=["held", "others ask for it"],
+    [PollTarget(A, was_empty=False, is_paused=True), PollTarget(A, was_empty=False, has_more=True, in_flight=1)],
+    ids=["paused", "polled by others"],
 )
 @pytest.mark.parametrize("slots", [1, 4])
-def test_an_empty_queue_is_not_asked_without_end_because_another_is_not_to_be_had(busy: Queue, slots: int) -> None:
-    server = Counting()
+def test_empty_queue_is_not_polled_in_a_tight_loop_beside_an_unavailable_one(busy: PollTarget, slots: int) -> None:
+    server = CountingConductor()
 
     async def main() -> None:
-        polling = made(server, [A, B], slots)
-        polling.queues = [replace(busy), Queue(B)]
-        asking = [asyncio.create_task(polling.next(f"s{number}", lambda: True)) for number in range(slots)]
+        subject = make_poller(server, [A, B], slots)
+        subject.targets = [replace(busy), PollTarget(B)]
+        waiting = [asyncio.create_task(subject.next(f"s{number}", lambda: True)) for number in range(slots)]
         await asyncio.sleep(1.0)
-        polling.stop()
-        await asyncio.gather(*asking)
+        subject.shutdown.drain()
+        await asyncio.gather(*waiting)
 
     asyncio.run(main())
-    assert {task_type for task_type, *_ in server.asked} == {B}
-    assert len(server.asked) <= 15
+    assert {task_type for task_type, *_ in server.polls} == {B}
+    assert len(server.polls) <= 15
 
 
-def test_an_idle_worker_asks_once_a_second_per_type_however_many_slots_it_has() -> None:
-    server = Counting()
+def test_idle_worker_polls_once_a_second_per_type() -> None:
+    server = CountingConductor()
 
     async def main() -> None:
-        polling = made(server, [A, B], 8)
-        slots = [asyncio.create_task(polling.next(f"s{number}", lambda: True)) for number in range(8)]
+        subject = make_poller(server, [A, B], 8)
+        slots = [asyncio.create_task(subject.next(f"s{number}", lambda: True)) for number in range(8)]
         await asyncio.sleep(2.2)
-        polling.stop()
+        subject.shutdown.drain()
         await asyncio.gather(*slots)
 
     asyncio.run(main())
-    assert 4 <= len(server.asked) <= 8
+    assert 4 <= len(server.polls) <= 8
 
 
-def test_one_slot_drains_a_queue_without_waiting_for_an_empty_one() -> None:
-    server = Counting()
+def test_slot_empties_a_queue_without_waiting_for_an_empty_one() -> None:
+    server = CountingConductor()
     for _ in range(40):
         server.start([Step(A, "it")])
 
     async def main() -> float:
-        polling = made(server, [A, B], 1)
+        subject = make_poller(server, [A, B], 1)
         began = time.monotonic()
         for _ in range(40):
-            assert await polling.next("s1", lambda: True) is not None
+            assert await subject.next("s1", lambda: True) is not None
         return time.monotonic() - began
 
     assert asyncio.run(main()) < 1.0
-    assert sum(1 for task_type, *_ in server.asked if task_type == B) <= 5
+    assert sum(1 for task_type, *_ in server.polls if task_type == B) <= 5
 
 
-def test_a_task_that_arrives_while_the_worker_stops_is_handed_back() -> None:
-    server = Counting()
+def test_task_received_while_draining_is_handed_back() -> None:
+    server = CountingConductor()
 
     async def main() -> None:
-        polling = made(server, [A], 1)
-        asking = asyncio.create_task(polling.next("s1", lambda: True))
+        subject = make_poller(server, [A], 1)
+        waiting = asyncio.create_task(subject.next("s1", lambda: True))
         await asyncio.sleep(0.2)
-        polling.stop()
+        subject.shutdown.drain()
         server.start([Step(A, "it")])
-        assert await asking is None
+        assert await waiting is None
 
     asyncio.run(main())
     (task,) = server.tasks.values()
     assert (task.status, task.poll_count) == ("SCHEDULED", 1)
 
 
-def test_an_outage_slows_the_polls_down() -> None:
-    server = Counting()
+def test_outage_slows_polls_down() -> None:
+    server = CountingConductor()
     server.down = True
 
     async def main() -> None:
-        polling = made(server, [A, B, C], 8)
-        slots = [asyncio.create_task(polling.next(f"s{number}", lambda: True)) for number in range(8)]
+        subject = make_poller(server, [A, B, C], 8)
+        slots = [asyncio.create_task(subject.next(f"s{number}", lambda: True)) for number in range(8)]
         await asyncio.sleep(1.5)
         server.down = False
         server.start([Step(A, "it")])
         await asyncio.wait(slots, timeout=20, return_when=asyncio.FIRST_COMPLETED)
-        polling.stop()
+        subject.shutdown.drain()
         await asyncio.gather(*slots)
 
     asyncio.run(main())
-    assert len(server.asked) < 30
+    assert len(server.polls) < 30
 
 
-def test_a_poll_goes_along_with_a_report_of_its_type_while_the_queue_gives_at_once() -> None:
-    server = Counting()
+def test_poll_is_sent_with_a_report_while_the_queue_has_more() -> None:
+    server = CountingConductor()
     server.start([Step(A, "it")])
 
     async def main() -> None:
-        polling = made(server, [A, B], 1)
-        assert polling.along("s1", A) is None, "nothing is known of the queue yet"
-        polling.queues[1].asked_at = time.monotonic()
-        assert await polling.next("s1", lambda: True) is not None
-        assert polling.along("s1", B) is None, "it is the turn of A"
-        assert polling.along("s1", A) is not None
-        assert polling.along("s2", A) is None, "one slot, one poll"
+        subject = make_poller(server, [A, B], 1)
+        assert subject.next_with_report("s1", A) is None, "nothing is known of the queue yet"
+        subject.targets[1].polled_at = time.monotonic()
+        assert await subject.next("s1", lambda: True) is not None
+        assert subject.next_with_report("s1", B) is None, "it is the turn of A"
+        assert subject.next_with_report("s1", A) is not None
+        assert subject.next_with_report("s2", A) is None, "one slot, one poll"
 
     asyncio.run(main())
 
 
-def test_a_poll_goes_alone_where_the_task_had_to_be_waited_for() -> None:
-    server = Counting()
+def test_poll_is_not_sent_with_a_report_after_a_long_wait() -> None:
+    server = CountingConductor()
 
     async def main() -> None:
-        polling = made(server, [A], 1)
-        asking = asyncio.create_task(polling.next("s1", lambda: True))
+        subject = make_poller(server, [A], 1)
+        waiting = asyncio.create_task(subject.next("s1", lambda: True))
         await asyncio.sleep(2 * poller.AT_ONCE_SECONDS)
         server.start([Step(A, "it")])
-        assert await asking is not None
-        assert polling.along("s1", A) is None
+        assert await waiting is not None
+        assert subject.next_with_report("s1", A) is None
 
     asyncio.run(main())
 
 
-def gone_along(answer: Polled | Exception | None) -> tuple[object, list[WorkerId]]:
-    """What a slot gets of a poll that went along with a report, and which polls count as lost."""
-    server, lost = Counting(), list[WorkerId]()
+def received_with_report(answer: Polled | Exception | None) -> tuple[object, list[WorkerId]]:
+    """What a slot gets of a poll that was sent with a report, and which polls count as lost."""
+    server, lost = CountingConductor(), list[WorkerId]()
 
     async def main() -> object:
-        polling = made(server, [A], 1)
-        polling.lost = lambda _type, worker_id: lost.append(worker_id)
-        polling.queues[0].has_more = True
-        along = polling.along("s1", A)
-        assert along is not None
+        subject = make_poller(server, [A], 1)
+        subject.lost = lambda _type, worker_id: lost.append(worker_id)
+        subject.targets[0].has_more = True
+        sent = subject.next_with_report("s1", A)
+        assert sent is not None
         if isinstance(answer, Exception):
-            along.answer.set_exception(answer)
+            sent.reply.set_exception(answer)
         else:
-            along.answer.set_result((answer, 7.0))
-        found = await polling.next("s1", lambda: False, along)
-        assert polling.queues[0].asking == 0
-        assert polling.queues[0].has_more == isinstance(answer, Polled)
-        assert lost in ([], [along.worker_id])
+            sent.reply.set_result((answer, 7.0))
+        found = await subject.next("s1", lambda: False, sent)
+        assert subject.targets[0].in_flight == 0
+        assert subject.targets[0].has_more == isinstance(answer, Polled)
+        assert lost in ([], [sent.worker_id])
         return found
 
     found = asyncio.run(main())
-    assert server.asked == []
+    assert server.polls == []
     return found, lost
 
 
@@ -222,31 +228,31 @@ def one(server: FakeConductor) -> Polled:
     return found
 
 
-def test_a_slot_gets_what_came_with_the_report() -> None:
+def test_slot_gets_the_task_that_came_with_the_report() -> None:
     task = one(FakeConductor())
-    assert gone_along(task) == ((task, 7.0), [])
-    assert gone_along(None) == (None, [])
+    assert received_with_report(task) == ((task, 7.0), [])
+    assert received_with_report(None) == (None, [])
 
 
-def test_a_poll_that_was_cut_off_with_its_report_is_looked_for() -> None:
-    found, lost = gone_along(ConductorUnknown("cut"))
+def test_poll_cut_off_with_its_report_counts_as_lost() -> None:
+    found, lost = received_with_report(ConductorUnknown("cut"))
     assert (found, len(lost)) == (None, 1)
-    assert gone_along(ConductorUnavailable("503")) == (None, [])
+    assert received_with_report(ConductorUnavailable("503")) == (None, [])
 
 
-def test_what_came_with_the_last_report_of_a_worker_that_stops_is_handed_back() -> None:
+def test_task_received_with_the_last_report_is_handed_back() -> None:
     server = FakeConductor()
     task = one(server)
 
     async def main() -> None:
-        polling = made(server, [A], 1)
-        polling.queues[0].has_more = True
-        along = polling.along("s1", A)
-        assert along is not None
-        along.answer.set_result((task, 7.0))
-        polling.stop()
-        assert await polling.next("s1", lambda: True, along) is None
-        assert polling.along("s1", A) is None
+        subject = make_poller(server, [A], 1)
+        subject.targets[0].has_more = True
+        sent = subject.next_with_report("s1", A)
+        assert sent is not None
+        sent.reply.set_result((task, 7.0))
+        subject.shutdown.drain()
+        assert await subject.next("s1", lambda: True, sent) is None
+        assert subject.next_with_report("s1", A) is None
 
     asyncio.run(main())
     assert server.tasks[task.attempt.task_id].status == "SCHEDULED"

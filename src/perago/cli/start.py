@@ -32,8 +32,8 @@ def start(
 
     Exit codes: 0 stopped and all finished, 1 cannot start, 2 wrong usage, 3 stopped with attempts cancelled.
     """
-    orders = serve.Orders(tuple(dict.fromkeys(modules)), jobs, register, metrics_port, metrics_host)
-    code = serve.start(orders, _inputs.load_settings())
+    options = serve.StartOptions(tuple(dict.fromkeys(modules)), jobs, register, metrics_port, metrics_host)
+    code = serve.start(options, _inputs.load_settings())
     sys.stdout.flush()
     sys.stderr.flush()
     # Everything is closed. A request that hangs in a thread must not keep the process alive.

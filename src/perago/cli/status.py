@@ -18,7 +18,7 @@ def status(as_json: _inputs.AsJson = False) -> None:
 
     Exit codes: 0 at least one runs, 1 none does.
     """
-    workers = worker_status.living(_inputs.load_settings().perago_log_root)
+    workers = worker_status.running_workers(_inputs.load_settings().perago_log_root)
     if as_json:
         console.write_json([{**worker.state, "age": round(worker.age, 1)} for worker in workers])
     elif not workers:

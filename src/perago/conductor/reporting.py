@@ -6,12 +6,13 @@ that overlaps a completion erases it.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from perago.conductor import port
 from perago.errors import ConductorError, ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
-from perago.model import Attempt, CommitId, Outcome, WorkerId
+from perago.model import Attempt, CommitId, Outcome, TaskType, WorkerId
 from perago.protocol import fence, head
 from perago.protocol.statuses import ENDED_WORKFLOW, TaskState
 
@@ -54,12 +55,21 @@ class Unknown:
 Delivery = Accepted | Superseded | Unknown
 
 
+PollReply = tuple[port.Polled | None, float]
+"""The task that a poll was given, if any, and when the poll was sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class NextPoll:
-    """For the next task of the same type, taken along by the first report. Answered once at most, with when it was asked."""
+    """A poll for the next task of the same type, sent with the first report.
 
+    `reply` is always completed: with the task, with nothing if the poll was not sent after all, or with the error of the request.
+    It is completed in the thread of the delivery, as soon as the reply is there and before the result is read back.
+    """
+
+    task_type: TaskType
     worker_id: WorkerId
-    answer: Callable[[port.Polled | ConductorError | None, float], None]
+    reply: Future[PollReply] = field(default_factory=Future[PollReply])
 
 
 def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded | bool:
@@ -92,43 +102,47 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
 
     After a rerun Conductor takes the result of the execution before for that of the new one, whose publication may already have
     replaced it: hence the read before the first report. `unread` spares it, for an attempt that was handed out a moment ago and
-    publishes nothing. The first report takes `next_poll` along. `ConductorRejected` passes through: Conductor will never take
+    publishes nothing. The first report is sent with `next_poll`. `ConductorRejected` passes through: Conductor will never take
     this result as it is.
     """
-    sent, trouble = 0, "the lease ended first"
-    while deadline - clock() > SHORTEST_REQUEST:
-        try:
-            spared = unread and not sent
-            seen = None if spared else _read(conductor, attempt, with_workflow=sent > 1)
-        except ConductorNotFound:
-            return Superseded("Conductor no longer has the task")
-        except (ConductorUnavailable, ConductorUnknown) as error:
-            trouble = str(error)
-            next_poll = _let_go(next_poll, sent)
-        else:
-            verdict = False if seen is None else judge(_as_reported(attempt, seen, next_poll), outcome, seen)
-            if verdict is not False:
-                return Accepted(sent) if verdict is True else verdict
-            if sent:
-                trouble = "the task is still in progress after the report"
-            left = deadline - clock()
-            if left <= SHORTEST_REQUEST:
-                break
-            sent += 1
-            along = next_poll if sent == 1 else None
-            trouble = _send(conductor, attempt, outcome, min(request_timeout, left), along) or trouble
-            if sent == 1:
-                continue
-        sleep(max(0.0, min(PAUSES[min(sent, len(PAUSES) - 1)], deadline - clock())))
-    return Unknown(trouble)
+    try:
+        sent, trouble = 0, "the lease ended first"
+        while deadline - clock() > SHORTEST_REQUEST:
+            try:
+                spared = unread and not sent
+                seen = None if spared else _read(conductor, attempt, with_workflow=sent > 1)
+            except ConductorNotFound:
+                return Superseded("Conductor no longer has the task")
+            except (ConductorUnavailable, ConductorUnknown) as error:
+                trouble = str(error)
+                if not sent:
+                    # The slot that waits for a task is not kept until Conductor can be read again.
+                    _release(next_poll)
+                    next_poll = None
+            else:
+                verdict = False if seen is None else judge(_as_reported(attempt, seen, next_poll), outcome, seen)
+                if verdict is not False:
+                    return Accepted(sent) if verdict is True else verdict
+                if sent:
+                    trouble = "the task is still in progress after the report"
+                left = deadline - clock()
+                if left <= SHORTEST_REQUEST:
+                    break
+                sent += 1
+                poll = next_poll if sent == 1 else None
+                trouble = _send(conductor, attempt, outcome, min(request_timeout, left), poll) or trouble
+                if sent == 1:
+                    continue
+            sleep(max(0.0, min(PAUSES[min(sent, len(PAUSES) - 1)], deadline - clock())))
+        return Unknown(trouble)
+    finally:
+        _release(next_poll)
 
 
-def _let_go(next_poll: NextPoll | None, sent: int) -> NextPoll | None:
-    """Whoever waits for a task is not kept until Conductor can be read again. A poll that was sent is remembered."""
-    if next_poll is None or sent:
-        return next_poll
-    next_poll.answer(None, time.monotonic())
-    return None
+def _release(next_poll: NextPoll | None) -> None:
+    """A poll that was not sent has found nothing."""
+    if next_poll is not None and not next_poll.reply.done():
+        next_poll.reply.set_result((None, time.monotonic()))
 
 
 def _read(conductor: port.Conductor, attempt: Attempt, *, with_workflow: bool) -> port.Snapshot:
@@ -158,17 +172,17 @@ def _send(
 
 
 def _send_and_poll(conductor: port.Conductor, attempt: Attempt, outcome: Outcome, timeout: float, next_poll: NextPoll) -> None:
-    asked_at = time.monotonic()
+    sent_at = time.monotonic()
     try:
         found = conductor.report_and_poll(attempt, outcome, next_poll.worker_id, timeout=timeout)
     except (ConductorUnavailable, ConductorUnknown) as error:
-        next_poll.answer(error, asked_at)
+        next_poll.reply.set_exception(error)
         raise
     except ConductorError:
-        # It answered, and did not like the report: no reason to ask it less often.
-        next_poll.answer(None, asked_at)
+        # It answered and refused the report, which is no reason to poll less often.
+        _release(next_poll)
         raise
-    next_poll.answer(found, asked_at)
+    next_poll.reply.set_result((found, sent_at))
 
 
 def _plain(value: Any) -> Any:

@@ -184,13 +184,13 @@ class Worker:
 
     def require_started(self, wait: Callable[[float], None]) -> None:
         """Registered, and with a warm Spark."""
-        while not worker_status.living(self._directory / "log"):
+        while not worker_status.running_workers(self._directory / "log"):
             self.check()
             wait(_LOOK_SECONDS)
 
     def doing(self) -> str:
         """What it says of the attempt that runs."""
-        for shown in worker_status.living(self._directory / "log"):
+        for shown in worker_status.running_workers(self._directory / "log"):
             for slot in shown.state.get("slots", ()):
                 if attempt := slot.get("attempt"):
                     return f"{attempt['phase']} {attempt['progress']}".rstrip()

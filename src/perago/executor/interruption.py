@@ -1,4 +1,4 @@
-"""A task whose body can be called off: by the flag that `perago.cancelled()` reads, then by SIGTERM."""
+"""Cancels a running body: first the flag that `perago.cancelled()` reads, then SIGTERM raises into the body."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from perago.model import Listing, TaskInput
 
 
 class Interrupted(BaseException):
-    """Raised into the body; not an Exception, so that a body that catches those does not go on."""
+    """Raised into the body; not an `Exception`, so that a body that catches those is stopped too."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class InterruptibleTask:
-    """Another task, asked in between whether its result is still wanted."""
+    """A task with a check before each step whether the attempt is cancelled, and a body that SIGTERM can interrupt."""
 
     task: port.Task
     interruption: Interruption
@@ -42,38 +42,38 @@ class InterruptibleTask:
         return self.task.accept(task_input)
 
     def check_before(self, listing: Listing) -> None:
-        refuse_cancelled()
+        raise_if_cancelled()
         self.task.check_before(listing)
 
     def body(self, workspace: object, params: object) -> object:
-        refuse_cancelled()
+        raise_if_cancelled()
         try:
             self.interruption.body_runs = True
             returned = self.task.body(workspace, params)
             self.interruption.body_runs = False
         except Interrupted:
-            raise _called_off() from None
+            raise _cancelled() from None
         except Exception:
-            # A job that was cancelled under the body fails in its own words.
-            refuse_cancelled()
+            # A Spark job that was cancelled fails with its own error.
+            raise_if_cancelled()
             raise
         finally:
             self.interruption.body_runs = False
-        refuse_cancelled()
+        raise_if_cancelled()
         return returned
 
     def result(self, returned: object) -> Mapping[str, Any]:
         return self.task.result(returned)
 
     def check_after(self, listing: Listing) -> None:
-        refuse_cancelled()
+        raise_if_cancelled()
         self.task.check_after(listing)
 
 
-def refuse_cancelled() -> None:
+def raise_if_cancelled() -> None:
     if cancellation.cancelled():
-        raise _called_off()
+        raise _cancelled()
 
 
-def _called_off() -> AttemptCancelled:
+def _cancelled() -> AttemptCancelled:
     return AttemptCancelled(f"the attempt was called off: {cancellation.reason()}")

@@ -1,4 +1,4 @@
-"""One executor process: imports the task modules, connects, then runs one attempt at a time as the supervisor says."""
+"""One executor process: imports the task modules, connects, then runs one attempt at a time for the supervisor."""
 
 import contextlib
 import io
@@ -40,13 +40,13 @@ class Executor:
 
     def __init__(
         self,
-        line: supervisor_channel.SupervisorChannel,
+        channel: supervisor_channel.SupervisorChannel,
         settings: worker_settings.Settings,
-        calling_off: interruption.Interruption,
+        body_interruption: interruption.Interruption,
     ) -> None:
-        self._line = line
+        self._channel = channel
         self._settings = settings
-        self._calling_off = calling_off
+        self._interruption = body_interruption
         self._options = options.WorkspaceOptions(
             settings.perago_workspace_root, settings.perago_cache_root, settings.perago_cache_max_size
         )
@@ -54,30 +54,29 @@ class Executor:
         self._tasks: dict[str, TaskDeclaration] = {}
         self._spark = engine.make(spark_options.from_settings(settings), self._fetching)
 
-    def introduce(self, modules: Sequence[str]) -> None:
-        """Import the modules, say what they declare, and connect."""
+    def load(self, modules: Sequence[str]) -> None:
+        """Import the modules, send what they declare, and connect."""
         tasks = [module_loader.load(module) for module in modules]
         self._tasks = {task.name: task for task in tasks}
         if any(task.kind is WorkspaceKind.SPARK for task in tasks):
-            # Now, and not when somebody waits for the first attempt.
+            # Now, so that the first attempt does not wait for it.
             self._spark.start()
-        self._line.send(ipc.Declared(tuple(facts(task) for task in tasks)))
-        # An outage now is no reason not to be there when it ends.
+        self._channel.send(ipc.ModulesLoaded(tuple(facts(task) for task in tasks)))
+        # An outage now must not keep the executor from starting.
         with contextlib.suppress(LakeError):
             if self._settings.lakefs is not None:
                 self._lake.capabilities()
-        self._line.send(ipc.Ready(os.getpid()))
+        self._channel.send(ipc.Ready(os.getpid()))
 
     def serve(self) -> None:
-        before = process_state.note()
-        for run in self._line.runs():
+        before = process_state.capture()
+        for run in self._channel.runs():
             threads = process_state.threads()
             finished = ipc.Finished(run.execution_id, self._run(run))
-            self._line.require_owner()
-            for left in process_state.put_back(before, threads):
-                self._line.send(ipc.Remark("warning", left))
-            self._line.send(finished)
-            cancellation.set_reason(None)
+            self._channel.require_owner()
+            for left in process_state.restore(before, threads):
+                self._channel.send(ipc.LogLine("warning", left))
+            self._channel.send(finished)
 
     def _run(self, run: ipc.Run) -> Outcome:
         attempt = run.polled.attempt
@@ -86,9 +85,9 @@ class Executor:
         execution = transaction.Execution(
             attempt=attempt,
             id=run.execution_id,
-            task=interruption.InterruptibleTask(declared_task.DeclaredTask(declaration), self._calling_off),
+            task=interruption.InterruptibleTask(declared_task.DeclaredTask(declaration), self._interruption),
             lake=self._lake,
-            conductor=self._line,
+            conductor=self._channel,
             workspaces=lambda ref: self._workspace(declaration, ref, run),
             budget=budget,
             emit=self._emit,
@@ -108,12 +107,12 @@ class Executor:
 
     def _fetching(self, news: Progress) -> None:
         if news.finished:
-            self._line.send(ipc.Remark("info", f"fetched {news.step}"))
+            self._channel.send(ipc.LogLine("info", f"fetched {news.step}"))
 
     def _emit(self, event: Event) -> None:
-        """Where the attempt is, at once, because it may die there; what it has done, with whatever comes next."""
-        send = self._line.send_later if isinstance(event, Done) else self._line.send
-        send(ipc.Happened(event))
+        """Send at once where the attempt is, because it may die there; send what it has done with the next message."""
+        send = self._channel.send_later if isinstance(event, Done) else self._channel.send
+        send(ipc.EventEmitted(event))
 
 
 def facts(task: TaskDeclaration) -> ipc.TaskFacts:
@@ -142,22 +141,22 @@ def _lake(settings: worker_settings.Settings) -> LakeFS:
 def main(arguments: Sequence[str]) -> int:
     """`python -m perago.executor.main FD MODULE…`, started by its guardian only."""
     descriptor, *modules = arguments
-    calling_off = interruption.Interruption()
+    interruptions = interruption.Interruption()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, calling_off.on_signal)
+    signal.signal(signal.SIGTERM, interruptions.on_signal)
     for stream in (sys.stdout, sys.stderr):
-        # What the body printed last is what its death is understood by.
+        # The last lines that a body printed explain how its process ended.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
     connection = socket.socket(fileno=int(descriptor))
     os.set_inheritable(connection.fileno(), False)
-    line = supervisor_channel.SupervisorChannel(connection, lambda cancel: cancellation.set_reason(cancel.reason))
+    channel = supervisor_channel.SupervisorChannel(connection)
     try:
-        executor = Executor(line, worker_settings.load(), calling_off)
-        line.start()
-        executor.introduce(modules)
+        executor = Executor(channel, worker_settings.load(), interruptions)
+        channel.start()
+        executor.load(modules)
     except SetupError as error:
-        line.send(ipc.Refused(str(error), type(error).__name__))
+        channel.send(ipc.ModulesRejected(str(error), type(error).__name__))
         return REFUSED
     executor.serve()
     return 0

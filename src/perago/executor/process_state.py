@@ -1,4 +1,4 @@
-"""What a body may have turned over in its process: noted before the first, put back after each."""
+"""State of the process that a body may change: captured before the first attempt, restored after each."""
 
 import contextlib
 import os
@@ -13,17 +13,17 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ProcessState:
     directory: str
     umask: int
     environment: Mapping[str, str]
     handlers: Mapping[signal.Signals, Any]
 
 
-def note() -> Surroundings:
+def capture() -> ProcessState:
     mask = os.umask(0o077)
     os.umask(mask)
-    return Surroundings(
+    return ProcessState(
         directory=os.getcwd(),  # noqa: PTH109  text, as chdir takes it
         umask=mask,
         environment=dict(os.environ),
@@ -32,12 +32,12 @@ def note() -> Surroundings:
 
 
 def threads() -> frozenset[int]:
-    """Those of now: what one body leaves running is not the fault of the next."""
+    """Those that run now: what one body leaves running is not reported for the next."""
     return frozenset(thread.ident or 0 for thread in threading.enumerate())
 
 
-def put_back(before: Surroundings, running: frozenset[int]) -> list[str]:
-    """One line for everything that had to be put back, or cannot be: threads that were not `running`, for one."""
+def restore(before: ProcessState, running: frozenset[int]) -> list[str]:
+    """One line for each thing that had to be restored, or cannot be, such as threads that were not `running` before."""
     found = [*_directory(before), *_environment(before), *_handlers(before)]
     os.umask(before.umask)
     for stream in (sys.stdout, sys.stderr):
@@ -46,18 +46,18 @@ def put_back(before: Surroundings, running: frozenset[int]) -> list[str]:
     return found + ([f"the body left threads running: {', '.join(left)}"] if left else [])
 
 
-def _directory(before: Surroundings) -> list[str]:
+def _directory(before: ProcessState) -> list[str]:
     try:
         if os.getcwd() == before.directory:  # noqa: PTH109  as above
             return []
     except FileNotFoundError:
-        # It went into its workspace, which is gone by now.
+        # The body changed into its workspace, which is removed by now.
         pass
     os.chdir(before.directory)
     return ["the body changed the working directory"]
 
 
-def _environment(before: Surroundings) -> list[str]:
+def _environment(before: ProcessState) -> list[str]:
     if dict(os.environ) == before.environment:
         return []
     os.environ.clear()
@@ -65,7 +65,7 @@ def _environment(before: Surroundings) -> list[str]:
     return ["the body changed environment variables"]
 
 
-def _handlers(before: Surroundings) -> list[str]:
+def _handlers(before: ProcessState) -> list[str]:
     changed = [number for number, handler in before.handlers.items() if signal.getsignal(number) is not handler]
     for number in changed:
         signal.signal(number, before.handlers[number])
@@ -73,6 +73,6 @@ def _handlers(before: Surroundings) -> list[str]:
 
 
 def _flush(stream: Any) -> None:
-    # The body may have closed or replaced it; the next one gets what is left.
+    # The body may have closed or replaced it.
     with contextlib.suppress(AttributeError, OSError, ValueError):
         stream.flush()

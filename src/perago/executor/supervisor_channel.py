@@ -1,4 +1,4 @@
-"""The executor's end of its channel: one thread reads, whoever has something to say writes, a fence waits for its answer."""
+"""The executor's end of its channel to the supervisor: one thread reads, all threads may send, a fence waits for its answer."""
 
 import contextlib
 import itertools
@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterator
 
 from perago import errors, ipc
 from perago.attempt import cancellation
-from perago.model import Attempt, Snapshot, TaskId, WorkflowId
+from perago.model import Attempt, ExecutionId, Snapshot, TaskId, WorkflowId
 
 FENCE_PATIENCE = 60.0
 """Beyond the end of the lease a fence cannot succeed; the supervisor answers long before."""
 
 
 class SupervisorChannel:
-    """Also the attempt fence of the running attempt. A process forked by a body that comes here ends on the spot."""
+    """Implements `perago.conductor.port.AttemptFence` for the attempt that runs. In a process that a body forked, it exits."""
 
-    def __init__(self, connection: socket.socket, on_cancel: Callable[[ipc.Cancel], None]) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._on_cancel = on_cancel
+        self._execution_id: ExecutionId | None = None
         self._owner = os.getpid()
         self._incoming = connection.makefile("rb")
         self._sending = threading.Lock()
-        self._held = b""
+        self._delayed = b""
         self._runs: queue.SimpleQueue[ipc.Run] = queue.SimpleQueue()
         self._answers: dict[int, queue.SimpleQueue[ipc.Answer]] = {}
         self._numbers = itertools.count(1)
@@ -38,35 +38,35 @@ class SupervisorChannel:
         self._reader.start()
 
     def runs(self) -> Iterator[ipc.Run]:
-        """One after the other, until the supervisor hangs up (and this process ends)."""
+        """One after the other, until the supervisor closes the channel, which ends this process."""
         while True:
             yield self._runs.get()
 
     def send(self, message: ipc.ToSupervisor) -> None:
         self.require_owner()
-        data = ipc.for_supervisor(message)
+        data = ipc.encode_for_supervisor(message)
         with self._sending:
-            self._socket.sendall(self._held + data)
-            self._held = b""
+            self._socket.sendall(self._delayed + data)
+            self._delayed = b""
 
     def send_later(self, message: ipc.ToSupervisor) -> None:
-        """With the next one: for what the supervisor misses nothing by hearing late."""
-        data = ipc.for_supervisor(message)
+        """With the next message: for what the supervisor need not know at once."""
+        data = ipc.encode_for_supervisor(message)
         with self._sending:
-            self._held += data
+            self._delayed += data
 
     def require_owner(self) -> None:
-        """A fork of the executor holds copies of everything; only the original may speak and go on."""
+        """A fork of the executor holds copies of everything; only the original may send and go on."""
         if os.getpid() != self._owner:
             os._exit(0)
 
     # the attempt fence
     def snapshot(self, attempt: Attempt) -> Snapshot:
         del attempt  # there is only one at a time
-        return self._ask(ipc.Fence)
+        return self._ask(ipc.FenceRequest)
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
-        return self._ask(lambda number: ipc.LookUp(number, task_id, workflow_id))
+        return self._ask(lambda number: ipc.LookUpRequest(number, task_id, workflow_id))
 
     def _ask(self, question: Callable[[int], ipc.ToSupervisor]) -> Snapshot:
         if cancellation.cancelled():
@@ -89,24 +89,27 @@ class SupervisorChannel:
 
     # the reading thread
     def _read(self) -> None:
-        # An unreadable message is as final as a closed channel: the two ends are out of step.
+        # After an unreadable message the two ends are out of step: as final as a closed channel.
         with contextlib.suppress(OSError, EOFError, ValueError):
             while True:
-                self._take(ipc.read_by_executor(self._exactly(ipc.length(self._exactly(ipc.LENGTH.size)))))
+                self._handle(ipc.decode_in_executor(self._exactly(ipc.frame_length(self._exactly(ipc.FRAME_HEADER.size)))))
         end_with_children()
 
-    def _take(self, message: ipc.ToExecutor) -> None:
+    def _handle(self, message: ipc.ToExecutor) -> None:
         match message:
             case ipc.Run():
-                self._lease_deadline = message.lease_deadline
+                self._execution_id, self._lease_deadline = message.execution_id, message.lease_deadline
+                cancellation.set_reason(None)
                 self._runs.put(message)
             case ipc.Answer():
+                self._lease_deadline = message.lease_deadline
                 if (box := self._answers.get(message.request)) is not None:
                     box.put(message)
-            case ipc.LeaseMoved():
+            case ipc.LeaseDeadline():
                 self._lease_deadline = message.deadline
             case ipc.Cancel():
-                self._on_cancel(message)
+                if message.execution_id == self._execution_id:
+                    cancellation.set_reason(message.reason)
 
     def _exactly(self, count: int) -> bytes:
         data = self._incoming.read(count)
@@ -116,7 +119,7 @@ class SupervisorChannel:
 
 
 def end_with_children() -> None:
-    """The executor leads a process group of its own; whatever the body started and left behind goes with it."""
+    """The executor leads a process group of its own; what the body started and left behind is killed with it."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -6,25 +6,14 @@ from typing import Any
 
 from perago.events import Done, Event, Phase, Progress, Removed, Revoked
 
-TELL_SECONDS = 15.0
-"""Between two lines about the progress of one body."""
+PROGRESS_SECONDS = 15.0
+"""Between two log lines about the progress of one body."""
 
 
 @dataclass(slots=True)
-class Tidings:
-    """Of a body that counts what it does, at a rate that logs can bear."""
+class AttemptStats:
+    """`began` is a monotonic time."""
 
-    told_at: float = float("-inf")
-
-    def are_due(self, event: Progress, now: float) -> bool:
-        if event.phase is not Phase.BODY or event.total_files is None or now - self.told_at < TELL_SECONDS:
-            return False
-        self.told_at = now
-        return True
-
-
-@dataclass(slots=True)
-class Tally:
     began: float
     phase: Phase = Phase.PREPARE
     seconds: dict[Phase, float] = field(default_factory=dict[Phase, float])
@@ -32,6 +21,7 @@ class Tally:
     bytes: int = 0
     requests: int = 0
     progress: Progress | None = None
+    progress_logged_at: float = float("-inf")
 
     def add(self, event: Event) -> None:
         self.phase = event.phase
@@ -47,6 +37,15 @@ class Tally:
             case Removed() | Revoked():
                 pass
 
+    def progress_is_due(self, event: Event, now: float) -> bool:
+        """Whether this is progress of the body that should be logged now: not more often than logs can bear."""
+        if not isinstance(event, Progress) or event.phase is not Phase.BODY or event.total_files is None:
+            return False
+        if now - self.progress_logged_at < PROGRESS_SECONDS:
+            return False
+        self.progress_logged_at = now
+        return True
+
     def summary(self, now: float | None = None) -> dict[str, Any]:
         total = (time.monotonic() if now is None else now) - self.began
         return {
@@ -57,8 +56,8 @@ class Tally:
             "requests": self.requests,
         }
 
-    def shown_progress(self) -> str:
-        """`812 of 2000 files`, or what is known of it."""
+    def progress_text(self) -> str:
+        """`812 of 2000 files, 4096 bytes`, as far as it is known."""
         found = self.progress
         if found is None or not (found.files or found.bytes):
             return ""

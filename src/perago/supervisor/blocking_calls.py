@@ -1,4 +1,4 @@
-"""Blocking calls, made in threads on behalf of the loop. A call that was begun is never abandoned: its effect may still come."""
+"""Runs blocking calls in threads, so that the event loop goes on extending leases."""
 
 import asyncio
 import functools
@@ -14,11 +14,11 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Conductor, and the threads that wait for it."""
+class BlockingCalls:
+    """The Conductor client and the threads that its calls run in. A call that began is never abandoned: it may have an effect."""
 
     conductor: port.Conductor
     pool: ThreadPoolExecutor
 
-    async def call(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+    async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self.pool, functools.partial(function, *args, **kwargs))

@@ -1,4 +1,4 @@
-"""An executor as the supervisor holds it: started fresh below a guardian, spoken to over a private socket, heard, and ended."""
+"""One executor process as the supervisor sees it: started under a guardian, reached over a private socket, and ended."""
 
 import asyncio
 import contextlib
@@ -10,40 +10,40 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from perago import ipc
 from perago.process import child_process, guardian
 from perago.process.exit_status import ExitStatus
 from perago.process.orphan_reaper import OrphanReaper
-from perago.supervisor.output_reader import Lines
+from perago.supervisor.output_reader import OutputReader
 
 DRAIN_SECONDS = 2.0
 """For what a dead executor had still written to its channel and its output."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ears:
-    """Who hears what the process says. Called in the loop's thread."""
-
-    message: Callable[[ipc.ToSupervisor], None]
-    line: Callable[[str, str], None]
-    """Stream name and one line of what the process printed."""
+OnMessage = Callable[[ipc.ToSupervisor], None]
+OnLine = Callable[[str, str], None]
+"""Gets the stream's name and one line of what the process printed."""
 
 
 class ExecutorProcess:
-    """Made by `start`; `ended` is done when it is dead, with all that it started, and everything it said has been heard."""
+    """Created by `start`. `ended` is done when it and all that it started have ended and all its messages were handled.
+
+    Both callbacks run in the loop's thread.
+    """
 
     def __init__(
         self,
         popen: "subprocess.Popen[bytes]",
         connection: socket.socket,
         line: socket.socket,
-        ears: Ears,
+        on_message: OnMessage,
+        on_line: OnLine,
         orphan_reaper: OrphanReaper,
     ) -> None:
         self._popen = popen
-        self._ears = ears
+        self._on_message = on_message
+        self._on_line = on_line
         self._orphan_reaper = orphan_reaper
         self._connection = connection
         self._line = line
@@ -51,7 +51,9 @@ class ExecutorProcess:
         self.ended: asyncio.Task[ExitStatus] = asyncio.create_task(self._watch())
 
     @classmethod
-    def start(cls, modules: Sequence[str], ears: Ears, orphan_reaper: OrphanReaper) -> "ExecutorProcess":
+    def start(
+        cls, modules: Sequence[str], on_message: OnMessage, on_line: OnLine, orphan_reaper: OrphanReaper
+    ) -> "ExecutorProcess":
         ours, theirs = socket.socketpair()
         line, orders = socket.socketpair()
         line.setblocking(False)
@@ -68,11 +70,11 @@ class ExecutorProcess:
                 start_new_session=True,
             )
         orphan_reaper.spare(popen.pid)
-        return cls(popen, ours, line, ears, orphan_reaper)
+        return cls(popen, ours, line, on_message, on_line, orphan_reaper)
 
     @property
     def pid(self) -> int:
-        """The guardian's; the executor says its own when it is ready."""
+        """The guardian's; the executor sends its own when it is ready."""
         return self._popen.pid
 
     @property
@@ -80,16 +82,16 @@ class ExecutorProcess:
         return not self.ended.done()
 
     @property
-    def is_heard_out(self) -> bool:
+    def all_output_read(self) -> bool:
         """Whether all that it printed so far was read."""
         return not any(pipe is not None and _unread(pipe.fileno()) for pipe in (self._popen.stdout, self._popen.stderr))
 
     def send(self, message: ipc.ToExecutor) -> None:
-        """Buffered; to a process that is gone it is lost, which its death makes known."""
+        """Buffered; a message to a process that has ended is lost, and `ended` tells."""
         if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(ipc.for_executor(message))
+            self._writer.write(ipc.encode_for_executor(message))
 
-    def hang_up(self) -> None:
+    def close_channel(self) -> None:
         """An executor whose channel closes ends itself."""
         if self._writer is not None:
             self._writer.close()
@@ -99,15 +101,15 @@ class ExecutorProcess:
         self._order(guardian.INTERRUPT)
 
     def end_orphans(self) -> None:
-        """What bodies started and abandoned; what the executor itself still holds stays."""
+        """Kill what bodies started and abandoned; what the executor itself still holds stays."""
         self._order(guardian.KILL_ORPHANS)
 
     def kill(self) -> None:
-        """The executor and all that ever came of it."""
+        """The executor and all its descendants."""
         self._order(guardian.KILL)
 
     def kill_guardian(self) -> None:
-        """Where it does not obey; the executor dies with it, and the orphan reaper kills the rest."""
+        """If it does not react; the executor is killed with it, and the orphan reaper kills the rest."""
         self._popen.kill()
 
     def _order(self, order: bytes) -> None:
@@ -116,22 +118,22 @@ class ExecutorProcess:
 
     async def _watch(self) -> ExitStatus:
         reader, self._writer = await asyncio.open_connection(sock=self._connection)
-        hearing = asyncio.create_task(self._hear(reader))
-        pipes = [await self._listen("stdout", self._popen.stdout), await self._listen("stderr", self._popen.stderr)]
+        reading = asyncio.create_task(self._read_messages(reader))
+        pipes = [await self._read_lines("stdout", self._popen.stdout), await self._read_lines("stderr", self._popen.stderr)]
         code = await self._exit()
         self._orphan_reaper.forget(self.pid)
-        said = self._last_word()
-        if said is None:
+        reported = self._reported_exit_code()
+        if reported is None:
             await self._orphan_reaper.kill_orphans()
-        await asyncio.wait([hearing, *(pipe.closed for _, pipe in pipes)], timeout=DRAIN_SECONDS)
-        hearing.cancel()
+        await asyncio.wait([reading, *(pipe.closed for _, pipe in pipes)], timeout=DRAIN_SECONDS)
+        reading.cancel()
         for transport, _ in pipes:
             transport.close()
         self._writer.close()
-        return ExitStatus(code if said is None else said)
+        return ExitStatus(code if reported is None else reported)
 
-    def _last_word(self) -> int | None:
-        """The executor's exit code; None from a guardian that was killed before it had seen to everything."""
+    def _reported_exit_code(self) -> int | None:
+        """The executor's exit code; None from a guardian that was killed before it had ended everything."""
         with self._line, contextlib.suppress(OSError):
             return child_process.reported_exit_code(self._line.recv(4096))
         return None
@@ -148,22 +150,22 @@ class ExecutorProcess:
         threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
         return await gone
 
-    async def _hear(self, reader: asyncio.StreamReader) -> None:
+    async def _read_messages(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, OSError):
             while True:
                 try:
-                    size = ipc.length(await reader.readexactly(ipc.LENGTH.size))
-                    message = ipc.read_by_supervisor(await reader.readexactly(size))
+                    size = ipc.frame_length(await reader.readexactly(ipc.FRAME_HEADER.size))
+                    message = ipc.decode_in_supervisor(await reader.readexactly(size))
                 except ValueError as error:
-                    self._ears.line("stderr", f"perago: a message of the executor cannot be read: {type(error).__name__}")
-                    # Nobody would hear the end of its attempt, whose lease would be kept for ever.
+                    self._on_line("stderr", f"perago: a message of the executor cannot be read: {type(error).__name__}")
+                    # The end of its attempt would never be read, and the lease would be kept forever.
                     self.kill()
                     return
-                self._ears.message(message)
+                self._on_message(message)
 
-    async def _listen(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, Lines]":
+    async def _read_lines(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, OutputReader]":
         loop = asyncio.get_running_loop()
-        return await loop.connect_read_pipe(lambda: Lines(lambda line: self._ears.line(name, line)), pipe)
+        return await loop.connect_read_pipe(lambda: OutputReader(lambda line: self._on_line(name, line)), pipe)
 
 
 def _unread(pipe: int) -> int:

@@ -1,4 +1,4 @@
-"""A small HTTP server in the supervisor's own loop: /metrics, /healthz (the loop turns), /readyz (it can take a task)."""
+"""A small HTTP server in the supervisor's own loop: /metrics, /healthz (the event loop runs), /readyz (it can take a task)."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from perago.errors import RuntimeConfigError
 from perago.supervisor.metrics import CONTENT_TYPE
 
-_PATIENCE = 5.0
-_LONGEST_REQUEST = 16 << 10
+_TIMEOUT_SECONDS = 5.0
+_LARGEST_REQUEST = 16 << 10
 
 
 class HealthServer:
@@ -20,7 +20,7 @@ class HealthServer:
 
     async def start(self, host: str, port: int) -> int:
         try:
-            self._server = await asyncio.start_server(self._serve, host, port, limit=_LONGEST_REQUEST)
+            self._server = await asyncio.start_server(self._serve, host, port, limit=_LARGEST_REQUEST)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise RuntimeConfigError(
@@ -35,9 +35,9 @@ class HealthServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _PATIENCE)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _TIMEOUT_SECONDS)
             writer.write(self._answer(head.split(b"\r\n", 1)[0].decode("latin-1")))
-            await asyncio.wait_for(writer.drain(), _PATIENCE)
+            await asyncio.wait_for(writer.drain(), _TIMEOUT_SECONDS)
         writer.close()
 
     def _answer(self, request: str) -> bytes:

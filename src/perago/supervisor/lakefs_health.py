@@ -1,7 +1,6 @@
-"""While lakeFS is away, tasks that need it are not taken: each would fail and spend a retry for nothing."""
+"""While lakeFS does not answer, tasks that need it are not polled: each would fail and spend a retry for nothing."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -9,9 +8,9 @@ from urllib.parse import urlsplit
 from perago.http.failure import ConnectionBroken
 from perago.http.fetch import fetch
 from perago.model import TaskType
-from perago.supervisor import logs
-from perago.supervisor.blocking_calls import Desk
-from perago.supervisor.poller import Polling, pause_after
+from perago.supervisor import recorder
+from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.poller import Poller, pause_after
 
 PROBE_SECONDS = 3.0
 _SERVER_ERROR = 500
@@ -28,39 +27,41 @@ def answers(url: str) -> bool:
 
 
 @dataclass
-class LakeWatch:
-    desk: Desk
-    polling: Polling
+class LakefsHealth:
+    """`probe` blocks and says whether lakeFS answers; `task_types` are those that need it."""
+
+    calls: BlockingCalls
+    poller: Poller
     task_types: Sequence[TaskType]
     probe: Callable[[], bool]
-    log: logs.Logger
-    stopping: asyncio.Event
+    observe: recorder.Observe
     is_up: bool = True
-    _looking: asyncio.Task[None] | None = field(default=None)
+    _requested: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def doubt(self) -> None:
-        """A task that needs lakeFS failed: look whether lakeFS is the reason."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+    def check_soon(self) -> None:
+        """A task that needs lakeFS failed: check whether lakeFS is the reason."""
+        self._requested.set()
 
-    async def close(self) -> None:
-        if self._looking is not None:
-            await self._looking
+    async def run(self) -> None:
+        """A background task of the worker, cancelled when the worker has stopped."""
+        while True:
+            await self._requested.wait()
+            await self.check()
+            self._requested.clear()
 
-    async def _look(self) -> None:
+    async def check(self) -> None:
+        """Until lakeFS answers."""
         failures = 0
-        while not await self.desk.call(self.probe) and not self.stopping.is_set():
+        while not await self.calls.run(self.probe):
             failures += 1
             if self.is_up:
                 self._set(up=False)
-                self.log.error("lakeFS does not answer; tasks that need it are not taken until it does")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.stopping.wait(), pause_after(failures))
-        if not self.is_up and not self.stopping.is_set():
+                self.observe(recorder.LakefsFailed())
+            await asyncio.sleep(pause_after(failures))
+        if not self.is_up:
             self._set(up=True)
-            self.log.info("lakeFS answers again")
+            self.observe(recorder.LakefsAnswered())
 
     def _set(self, *, up: bool) -> None:
         self.is_up = up
-        for task_type in self.task_types:
-            self.polling.hold(task_type, held=not up)
+        self.poller.pause(self.task_types, paused=not up)

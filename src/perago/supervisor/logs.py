@@ -19,7 +19,7 @@ Logger = Any
 
 
 def of_attempt(attempt: Attempt, execution_id: ExecutionId) -> dict[str, Any]:
-    """What every line of an attempt carries."""
+    """The fields of every line about an attempt."""
     return {
         "task_type": attempt.task_type,
         "workflow_id": attempt.workflow_id,
@@ -31,7 +31,7 @@ def of_attempt(attempt: Attempt, execution_id: ExecutionId) -> dict[str, Any]:
 
 @dataclass
 class LogFile:
-    """One process's file. A disk that is full or gone costs lines, never the worker."""
+    """The file of one process. A disk that is full or gone costs lines, never the worker."""
 
     directory: Path
     pid: int
@@ -40,7 +40,7 @@ class LogFile:
     _file: TextIO | None = field(default=None, init=False)
     _size: int = field(default=0, init=False)
     _part: int = field(default=0, init=False)
-    _complained: bool = field(default=False, init=False)
+    _error_was_shown: bool = field(default=False, init=False)
 
     def write(self, line: str) -> None:
         try:
@@ -48,7 +48,7 @@ class LogFile:
             self._size += file.write(line + "\n")
             file.flush()
         except OSError as error:
-            self._complain(error)
+            self._show_error(error)
         if self._size >= self.max_size:
             self.close()
 
@@ -61,21 +61,21 @@ class LogFile:
     def _open(self) -> TextIO:
         if self._file is None:
             self.directory.mkdir(parents=True, exist_ok=True)
-            forget_old(self.directory, self.retention)
+            delete_old(self.directory, self.retention)
             stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
             self._part += 1
-            # Process ids come back, times do not: two processes never share a file.
+            # Process ids are reused, times are not: two processes never share a file.
             path = self.directory / f"{stamp}-{self.pid}-{self._part}.jsonl"
             self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
         return self._file
 
-    def _complain(self, error: OSError) -> None:
-        if not self._complained:
-            self._complained = True
+    def _show_error(self, error: OSError) -> None:
+        if not self._error_was_shown:
+            self._error_was_shown = True
             sys.stderr.write(f"perago: cannot write logs to {self.directory}: {error.strerror}\n")
 
 
-def forget_old(directory: Path, retention: float) -> None:
+def delete_old(directory: Path, retention: float) -> None:
     oldest = time.time() - retention
     for path in directory.glob("*.jsonl"):
         with contextlib.suppress(OSError):
@@ -98,8 +98,8 @@ class Console:
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
-    """Where all processes of this worker log to."""
+class LogFiles:
+    """Creates the loggers of a worker's processes, one file each."""
 
     root: Path
     max_size: int
@@ -109,7 +109,7 @@ class Journal:
     def logger(self, worker_id: str, pid: int | None = None) -> tuple[Logger, LogFile]:
         file = LogFile(self.root / f"worker_id={worker_id}", os.getpid() if pid is None else pid, self.max_size, self.retention)
 
-        def spread(logger: object, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        def write(logger: object, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
             del logger, name
             line = json.dumps(event, default=str, ensure_ascii=False)
             file.write(line)
@@ -119,7 +119,7 @@ class Journal:
 
         made = structlog.wrap_logger(
             None,
-            processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), spread],
+            processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), write],
             wrapper_class=structlog.make_filtering_bound_logger(0),
             cache_logger_on_first_use=False,
         )

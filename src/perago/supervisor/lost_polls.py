@@ -1,7 +1,7 @@
-"""Polls whose reply was lost: Conductor may have handed out a task that nobody runs. It is looked for, and handed back.
+"""Finds tasks of polls whose reply was lost and returns them to their queue.
 
-Without this it would wait for its response timeout. The search is as good as the server's index; what it finds is asked for again
-before anything is done to it.
+Conductor may have handed out a task that no worker runs; without this it would wait for its response timeout. The search depends
+on the server's index; what it finds is read again before anything is done to it.
 """
 
 import asyncio
@@ -14,90 +14,84 @@ from perago.errors import ConductorError, ConductorNotFound
 from perago.model import Attempt, TaskType, WorkerId
 from perago.protocol import fence
 from perago.protocol.statuses import ACTIVE_WORKFLOW
-from perago.supervisor import logs
-from perago.supervisor.blocking_calls import Desk
+from perago.supervisor import recorder
+from perago.supervisor.blocking_calls import BlockingCalls
 from perago.supervisor.poller import pause_after
 
-DUE_AFTER = (2.0, 7.0, 22.0)
+SEARCH_AFTER = (2.0, 7.0, 22.0)
 """Seconds: first when a long poll that was cut has ended on the server too, then for an index that lags."""
 LONGEST_OUTAGE = 600.0
-"""What was lost before is left to its timeout."""
-AT_MOST = 200
-"""Kept in mind; an outage cuts one poll after the other, and most had nothing to lose."""
+"""What was lost earlier is left to its timeout."""
+LARGEST_COUNT = 200
+"""Remembered; an outage cuts one poll after the other, and most were given nothing."""
 
 
 @dataclass(slots=True)
-class Lost:
-    """One poll, and how often it was looked for."""
+class LostPoll:
+    """One poll, and how often its task was searched."""
 
     task_type: TaskType
     worker_id: WorkerId
     since: float
-    looks: int = 0
+    searches: int = 0
 
     @property
     def due(self) -> float:
-        return self.since + DUE_AFTER[self.looks]
+        return self.since + SEARCH_AFTER[self.searches]
 
 
 @dataclass
 class LostPolls:
     """One search at a time, for all of them."""
 
-    desk: Desk
-    log: logs.Logger
-    stopping: asyncio.Event
-    _lost: list[Lost] = field(default_factory=list[Lost])
-    _search: asyncio.Task[None] | None = None
+    calls: BlockingCalls
+    observe: recorder.Observe
+    _lost: list[LostPoll] = field(default_factory=list[LostPoll])
+    _added: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, task_type: TaskType, worker_id: WorkerId) -> None:
-        self._lost = [*self._lost[1 - AT_MOST :], Lost(task_type, worker_id, time.monotonic())]
-        if self._search is None or self._search.done():
-            self._search = asyncio.create_task(self._until_settled())
+        self._lost = [*self._lost[1 - LARGEST_COUNT :], LostPoll(task_type, worker_id, time.monotonic())]
+        self._added.set()
 
-    async def settle(self) -> None:
-        """Until nothing is left to look for."""
-        if self._search is not None:
-            await self._search
+    async def run(self) -> None:
+        """A background task of the worker, cancelled when the worker has stopped."""
+        while True:
+            await self._added.wait()
+            await self.search()
+            self._added.clear()
 
-    async def _until_settled(self) -> None:
+    async def search(self) -> None:
+        """Until nothing is left to search for."""
         failures = 0
-        while self._lost and not self.stopping.is_set():
-            await self._rest(pause_after(failures) if failures else min(one.due for one in self._lost) - time.monotonic())
+        while self._lost:
+            pause = pause_after(failures) if failures else min(one.due for one in self._lost) - time.monotonic()
+            await asyncio.sleep(max(0.0, pause))
             due = [one for one in self._lost if one.due <= time.monotonic()]
-            failures = 0 if await self._look(due) else failures + 1
+            failures = 0 if await self._search(due) else failures + 1
             self._lost = [one for one in self._lost if time.monotonic() - one.since < LONGEST_OUTAGE]
 
-    async def _look(self, due: Sequence[Lost]) -> bool:
+    async def _search(self, due: Sequence[LostPoll]) -> bool:
         """False if Conductor does not answer."""
         try:
             for task_type in {one.task_type for one in due}:
-                await self._look_for(task_type, [one for one in due if one.task_type == task_type])
+                await self._search_type(task_type, [one for one in due if one.task_type == task_type])
         except ConductorError:
             return False
         return True
 
-    async def _look_for(self, task_type: TaskType, due: Sequence[Lost]) -> None:
-        found = await self.desk.call(self.desk.conductor.handed_out, task_type, {one.worker_id for one in due})
+    async def _search_type(self, task_type: TaskType, due: Sequence[LostPoll]) -> None:
+        found = await self.calls.run(self.calls.conductor.handed_out, task_type, {one.worker_id for one in due})
         for attempt in found:
             await self._hand_back(attempt)
         for one in due:
-            one.looks += 1
-        settled = {attempt.worker_id for attempt in found} | {one.worker_id for one in due if one.looks == len(DUE_AFTER)}
+            one.searches += 1
+        settled = {attempt.worker_id for attempt in found} | {one.worker_id for one in due if one.searches == len(SEARCH_AFTER)}
         self._lost = [one for one in self._lost if one.worker_id not in settled]
 
     async def _hand_back(self, attempt: Attempt) -> None:
-        """The nonce says that it was given to that poll and to nobody else, and that poll is over."""
+        """The nonce in its worker id says that it was given to that poll and to no other, and that poll is over."""
         with contextlib.suppress(ConductorNotFound):
-            seen = await self.desk.call(self.desk.conductor.snapshot, attempt.workflow_id, attempt.task_id)
+            seen = await self.calls.run(self.calls.conductor.snapshot, attempt.workflow_id, attempt.task_id)
             if fence.is_current(attempt, seen) and seen.workflow_status in ACTIVE_WORKFLOW:
-                await self.desk.call(self.desk.conductor.hand_back, attempt)
-                self.log.warning(
-                    "a task whose poll was cut off is handed back", task_type=attempt.task_type, task_id=attempt.task_id
-                )
-
-    async def _rest(self, seconds: float) -> None:
-        if seconds <= 0:
-            return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.stopping.wait(), seconds)
+                await self.calls.run(self.calls.conductor.hand_back, attempt)
+                self.observe(recorder.LostTaskReturned(attempt))

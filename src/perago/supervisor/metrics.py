@@ -1,10 +1,10 @@
-"""Prometheus metrics of a worker; fed by what attempts report and by the supervisor's own doings."""
+"""Prometheus metrics of a worker, fed by the recorder."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from perago.conductor import reporting
 from perago.events import Done, Event, Phase, Progress, Removed, Revoked
-from perago.supervisor import executor_process
+from perago.process.exit_status import ExitStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -21,13 +21,16 @@ def delivery_word(delivery: reporting.Delivery) -> str:
 
 
 class Metrics:
-    """A registry of its own, so that nothing of the process leaks in and tests can have many."""
+    """Has a registry of its own: no metrics of other libraries appear, and tests can create several."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         own = self.registry
         self._attempts = Counter(
-            "perago_attempts", "Attempts by end and by what Conductor made of it", ["task", "status", "delivery"], registry=own
+            "perago_attempts",
+            "Attempts by status and by how Conductor took the report",
+            ["task", "status", "delivery"],
+            registry=own,
         )
         self._phases = Histogram(
             "perago_phase_seconds", "Time per phase of an attempt", ["task", "phase"], buckets=_SECONDS, registry=own
@@ -44,7 +47,7 @@ class Metrics:
         self._lateness = Histogram(
             "perago_lease_lateness_seconds", "How late a lease was extended", buckets=_SECONDS, registry=own
         )
-        self._called_off = Counter(
+        self._cancelled = Counter(
             "perago_attempts_called_off", "Attempts whose result was no longer wanted", ["task"], registry=own
         )
         self._restarts = Counter(
@@ -58,10 +61,10 @@ class Metrics:
     def render(self) -> bytes:
         return generate_latest(self.registry)
 
-    def ended(self, task: str, status: str, delivery: reporting.Delivery) -> None:
+    def reported(self, task: str, status: str, delivery: reporting.Delivery) -> None:
         self._attempts.labels(task, status, delivery_word(delivery)).inc()
 
-    def happened(self, task: str, event: Event) -> None:
+    def observe(self, task: str, event: Event) -> None:
         match event:
             case Done():
                 self._phases.labels(task, event.phase.value).observe(event.seconds)
@@ -79,15 +82,15 @@ class Metrics:
     def lease_extended(self, lateness: float) -> None:
         self._lateness.observe(lateness)
 
-    def called_off(self, task: str) -> None:
-        self._called_off.labels(task).inc()
+    def cancelled(self, task: str) -> None:
+        self._cancelled.labels(task).inc()
 
-    def restarted(self, death: executor_process.ExitStatus) -> None:
-        self._restarts.labels(str(death)).inc()
+    def restarted(self, exit_status: ExitStatus) -> None:
+        self._restarts.labels(str(exit_status)).inc()
 
-    def slots(self, busy: int, all_of_them: int) -> None:
+    def slots(self, busy: int, total: int) -> None:
         self._busy.set(busy)
-        self._slots.set(all_of_them)
+        self._slots.set(total)
 
     def conductor(self, *, up: bool) -> None:
         self._conductor_up.set(1 if up else 0)

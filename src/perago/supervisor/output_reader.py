@@ -1,4 +1,4 @@
-"""What a process prints, as lines: bytes of a pipe in, text out, at a rate that leaves the loop time for leases."""
+"""Reads what a process prints, line by line, at a rate that leaves the event loop time for leases."""
 
 import asyncio
 import collections
@@ -7,19 +7,19 @@ from typing import cast
 
 LONGEST_LINE = 16 << 10
 AT_ONCE = 1000
-"""Lines said in one turn of the loop. A body that prints more without end waits for its pipe, and nobody else waits for it."""
+"""Lines passed on in one turn of the loop. A body that prints without end waits for its pipe, and nothing else waits for it."""
 PAUSE_SECONDS = 0.05
 
 
-class Lines(asyncio.Protocol):
-    """Endless lines are cut. `closed` is done when everything has been said."""
+class OutputReader(asyncio.Protocol):
+    """Long lines are cut. `closed` is done when everything has been passed on."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self._heard = heard
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
         self._rest = b""
         self._waiting: collections.deque[bytes] = collections.deque()
         self._transport: asyncio.ReadTransport | None = None
-        self._is_over = False
+        self._is_closed = False
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -33,30 +33,30 @@ class Lines(asyncio.Protocol):
         is_idle = not self._waiting
         self._waiting += lines
         if is_idle:
-            self._say_some()
+            self._pass_on_some()
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self._is_over = True
+        self._is_closed = True
         is_idle = not self._waiting
         if self._rest:
             self._waiting.append(self._rest)
         if is_idle:
-            self._say_some()
+            self._pass_on_some()
 
-    def _say_some(self) -> None:
+    def _pass_on_some(self) -> None:
         for _ in range(min(AT_ONCE, len(self._waiting))):
-            self._heard(self._waiting.popleft().rstrip(b"\r").decode(errors="backslashreplace"))
+            self._on_line(self._waiting.popleft().rstrip(b"\r").decode(errors="backslashreplace"))
         if self._waiting:
             self._read(go_on=False)
-            asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._say_some)
-        elif not self._is_over:
+            asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._pass_on_some)
+        elif not self._is_closed:
             self._read(go_on=True)
         elif not self.closed.done():
             self.closed.set_result(None)
 
     def _read(self, *, go_on: bool) -> None:
-        if self._transport is None or self._is_over or self._transport.is_closing():
+        if self._transport is None or self._is_closed or self._transport.is_closing():
             return
         if go_on and not self._transport.is_reading():
             self._transport.resume_reading()

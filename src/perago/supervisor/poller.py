@@ -1,11 +1,11 @@
-"""Which idle slot asks Conductor for which task type, and when.
+"""Which idle slot polls Conductor for which task type, and when.
 
-A poll asks for one task, so that a ready one is never held back for company. Where every type can have a slot waiting, polls are
-long. Where slots are fewer than types, they go round: short polls while all queues are empty, polls that do not wait at all while
-one has work, and the empty ones then only now and then. While nothing is found one slot per type asks; each find lets one more
-ask beside it. Nobody asks without a free executor, so nothing is taken that cannot begin at once.
+A poll asks for one task, so that a ready one is never held back for others. Where every type can have a slot waiting, polls are
+long. Where slots are fewer than types, the slots rotate: short polls while all queues are empty, polls that do not wait at all
+while one has work, and the empty ones then only from time to time. While nothing is found one slot per type polls; each task
+found lets one more slot poll beside it. Only a slot with a free executor polls, so no task is taken that cannot begin at once.
 
-While a queue gives without waiting, its next task is asked for with the report of the one before (`along`): one request less.
+While a queue gives tasks without waiting, the next poll is sent with the report of the task before: one request less.
 """
 
 import asyncio
@@ -16,192 +16,181 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from perago.conductor import reporting
 from perago.conductor.port import Polled
 from perago.errors import ConductorError, ConductorUnknown
 from perago.model import TaskType, WorkerId
-from perago.supervisor.blocking_calls import Desk
+from perago.supervisor import recorder
+from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.shutdown import Shutdown
 
 LONG_SECONDS = 1.0
 """Of a long poll; also how long an idle worker may need to stop."""
 STOP_SLACK = 0.5
 SHORT_SECONDS = 0.1
-COLD_SECONDS = 0.25
-"""How long a queue that was found empty is left alone while others have work."""
+EMPTY_SECONDS = 0.25
+"""How long a queue that was found empty is not polled while others have work."""
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 10.0
 AT_ONCE_SECONDS = 0.1
-"""A task that comes sooner lay ready, and others probably do."""
+"""A task that comes sooner was waiting in the queue, and others probably are."""
 
 
 @dataclass(slots=True)
-class Queue:
-    """One task type: how many ask for it, how many may, and since when nobody did."""
+class PollTarget:
+    """One task type: how many slots poll for it, how many may, and when the last one did."""
 
     task_type: TaskType
-    asking: int = 0
+    in_flight: int = 0
     allowed: int = 1
-    asked_at: float = 0.0
+    polled_at: float = 0.0
     was_empty: bool = True
     has_more: bool = False
     """One of its tasks came at once, and every poll since then has found another."""
-    is_held: bool = False
-    """Not asked at all while what its tasks need is not there."""
+    is_paused: bool = False
+    """Not polled while a server that its tasks need is away."""
 
-    def is_cold(self, now: float) -> bool:
-        return self.was_empty and now - self.asked_at < COLD_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class Along:
-    """A poll that goes along with a report: when it was asked and what was found, or the error of the request."""
-
-    queue: Queue
-    worker_id: WorkerId
-    answer: "asyncio.Future[tuple[Polled | None, float]]"
-
-
-def _forgotten(task_type: TaskType, worker_id: WorkerId) -> None:
-    """Where nobody looks for it, its response timeout brings the task back."""
-    del task_type, worker_id
+    def was_just_empty(self, now: float) -> bool:
+        return self.was_empty and now - self.polled_at < EMPTY_SECONDS
 
 
 @dataclass
-class Polling:
-    desk: Desk
-    queues: Sequence[Queue]
+class Poller:
+    """`lost` is called for a poll that broke off: Conductor may have handed out a task to it."""
+
+    calls: BlockingCalls
+    targets: Sequence[PollTarget]
     slots: int
-    failed: Callable[[ConductorError], None]
-    answered: Callable[[], None]
-    lost: Callable[[TaskType, WorkerId], None] = field(default=_forgotten)
-    """Called for a poll that broke off: it may have been given a task."""
+    shutdown: Shutdown
+    observe: recorder.Observe
+    lost: Callable[[TaskType, WorkerId], None]
     idle: int = 0
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _stop: "asyncio.Task[bool] | None" = None
     _failures: int = 0
     _not_before: float = 0.0
 
-    def along(self, name: str, task_type: TaskType) -> Along | None:
-        """A poll to go with the report of a task of this type, if that is the poll that this slot would make next.
+    async def next(
+        self, slot: str, can_run: Callable[[], bool], sent: reporting.NextPoll | None = None
+    ) -> tuple[Polled, float] | None:
+        """A task for this slot and when it was polled; None once the worker drains or the slot cannot run one any more.
 
-        `next` has to be called with it, whatever becomes of the report.
+        `sent` is a poll that `next_with_report` began.
         """
-        now = time.monotonic()
-        queue = choose(self.queues, now)
-        if queue is None or queue.task_type != task_type or not queue.has_more:
-            return None
-        if self.stopping.is_set() or now < self._not_before:
-            return None
-        queue.asking, queue.asked_at = queue.asking + 1, now
-        return Along(queue, nonce(name), asyncio.get_running_loop().create_future())
-
-    async def next(self, name: str, can_run: Callable[[], bool], along: Along | None = None) -> tuple[Polled, float] | None:
-        """A task for this slot and when it was asked for; None once the worker stops or the slot cannot run one any more."""
         self.idle += 1
         try:
-            if along is not None and (found := await self._taken(along.queue, along.worker_id, along.answer)):
-                return found
-            while not self.stopping.is_set() and can_run():
+            if sent is not None:
+                reply = asyncio.wrap_future(sent.reply)
+                if found := await self._reply(sent.worker_id, self._target(sent.task_type), reply):
+                    return found
+            while not self.shutdown.is_draining and can_run():
                 now = time.monotonic()
-                queue = choose(self.queues, now)
-                if queue is None or now < self._not_before:
-                    await self._rest()
+                target = choose_target(self.targets, now)
+                if target is None or now < self._not_before:
+                    await self._wait_for_change()
                     continue
-                worker_id, wait = nonce(name), patience(self.queues, queue, self.idle, now)
-                queue.asking, queue.asked_at = queue.asking + 1, now
-                if found := await self._taken(queue, worker_id, self._poll(queue.task_type, worker_id, wait)):
+                worker_id, wait = unique_worker_id(slot), poll_wait(self.targets, target, self.idle, now)
+                target.in_flight, target.polled_at = target.in_flight + 1, now
+                if found := await self._reply(worker_id, target, self._poll(target.task_type, worker_id, wait)):
                     return found
             return None
         finally:
             self.idle -= 1
 
-    def hold(self, task_type: TaskType, *, held: bool) -> None:
-        for queue in self.queues:
-            if queue.task_type == task_type:
-                queue.is_held = held
-        self._wake()
+    def next_with_report(self, slot: str, task_type: TaskType) -> reporting.NextPoll | None:
+        """A poll to send with the report of a task of this type, if that is the poll that this slot would make next.
 
-    def stop(self) -> None:
-        self.stopping.set()
-        self._wake()
-
-    async def _poll(self, task_type: TaskType, worker_id: WorkerId, wait: float) -> tuple[Polled | None, float]:
-        asked_at = time.monotonic()
-        return await self.desk.call(self.desk.conductor.poll, task_type, worker_id, wait_seconds=wait), asked_at
-
-    async def _taken(
-        self, queue: Queue, worker_id: WorkerId, asking: Awaitable[tuple[Polled | None, float]]
-    ) -> tuple[Polled, float] | None:
-        """What a poll that was begun found; nothing of it is kept from the next one to ask once the worker stops."""
-        try:
-            found, asked_at = await self._unless_stopped(asking)
-        except ConductorError as error:
-            if isinstance(error, ConductorUnknown):
-                self.lost(queue.task_type, worker_id)
-            self._pause(error)
+        `next` has to be called with it, whatever happens to the report.
+        """
+        now = time.monotonic()
+        target = choose_target(self.targets, now)
+        if target is None or target.task_type != task_type or not target.has_more:
             return None
-        finally:
-            queue.asking -= 1
-        if self._failures:
-            self._failures = 0
-            self.answered()
-        queue.was_empty = found is None
-        queue.has_more = found is not None and (queue.has_more or time.monotonic() - asked_at < AT_ONCE_SECONDS)
-        queue.allowed = min(queue.allowed + 1, self.slots) if found else 1
-        self._wake()
-        if found is not None and self.stopping.is_set():
-            await self._hand_back(found)
+        if self.shutdown.is_draining or now < self._not_before:
             return None
-        return None if found is None else (found, asked_at)
+        target.in_flight, target.polled_at = target.in_flight + 1, now
+        return reporting.NextPoll(task_type, unique_worker_id(slot))
 
-    async def _unless_stopped(self, asking: Awaitable[tuple[Polled | None, float]]) -> tuple[Polled | None, float]:
-        """A poll may have taken a task, so it is waited for; but a server that hangs does not keep the worker from stopping."""
-        poll = asyncio.ensure_future(asking)
-        if self._stop is None:
-            self._stop = asyncio.create_task(self.stopping.wait())
-        await asyncio.wait([poll, self._stop], return_when=asyncio.FIRST_COMPLETED)
-        if not poll.done():
-            await asyncio.wait([poll], timeout=LONG_SECONDS + STOP_SLACK)
-        return poll.result() if poll.done() else (None, 0.0)
-
-    async def _hand_back(self, polled: Polled) -> None:
-        """It came in while the worker was told to stop: the next one to ask gets it."""
-        with contextlib.suppress(ConductorError):
-            await self.desk.call(self.desk.conductor.hand_back, polled.attempt)
-
-    def _pause(self, error: ConductorError) -> None:
-        self._failures += 1
-        for queue in self.queues:
-            queue.allowed, queue.has_more = 1, False
-        self._not_before = time.monotonic() + pause_after(self._failures)
-        self.failed(error)
-
-    async def _rest(self) -> None:
-        """Until something changes, or until Conductor may be asked again after a failure."""
-        pause = self._not_before - time.monotonic()
-        self._changed.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), pause if pause > 0 else LONG_SECONDS)
-
-    def _wake(self) -> None:
+    def pause(self, task_types: Sequence[TaskType], *, paused: bool) -> None:
+        for target in self.targets:
+            if target.task_type in task_types:
+                target.is_paused = paused
         self._changed.set()
 
+    async def _poll(self, task_type: TaskType, worker_id: WorkerId, wait: float) -> reporting.PollReply:
+        sent_at = time.monotonic()
+        return await self.calls.run(self.calls.conductor.poll, task_type, worker_id, wait_seconds=wait), sent_at
 
-def choose(queues: Sequence[Queue], now: float) -> Queue | None:
-    """The one with the fewest asking, among those the one that waited longest: none starves another, no empty one delays."""
-    open_ones = [queue for queue in queues if queue.asking < queue.allowed and not queue.is_held]
-    return min(open_ones, key=lambda queue: (queue.is_cold(now), queue.asking, queue.asked_at), default=None)
+    async def _reply(
+        self, worker_id: WorkerId, target: PollTarget, poll: Awaitable[reporting.PollReply]
+    ) -> tuple[Polled, float] | None:
+        """What a poll found; a task that comes while the worker drains is handed back."""
+        try:
+            found, sent_at = await self._unless_draining(poll)
+        except ConductorError as error:
+            if isinstance(error, ConductorUnknown):
+                self.lost(target.task_type, worker_id)
+            self._back_off(error)
+            return None
+        finally:
+            target.in_flight -= 1
+        if self._failures:
+            self._failures = 0
+            self.observe(recorder.ConductorAnswered())
+        target.was_empty = found is None
+        target.has_more = found is not None and (target.has_more or time.monotonic() - sent_at < AT_ONCE_SECONDS)
+        target.allowed = min(target.allowed + 1, self.slots) if found else 1
+        self._changed.set()
+        if found is None:
+            return None
+        if self.shutdown.is_draining:
+            with contextlib.suppress(ConductorError):
+                await self.calls.run(self.calls.conductor.hand_back, found.attempt)
+            return None
+        return found, sent_at
+
+    async def _unless_draining(self, awaited: Awaitable[reporting.PollReply]) -> reporting.PollReply:
+        """A poll may have taken a task, so it is waited for; but a server that hangs does not keep the worker from stopping."""
+        poll = asyncio.ensure_future(awaited)
+        await asyncio.wait({poll, self.shutdown.draining}, return_when=asyncio.FIRST_COMPLETED)
+        if not poll.done():
+            await asyncio.wait({poll}, timeout=LONG_SECONDS + STOP_SLACK)
+        return poll.result() if poll.done() else (None, 0.0)
+
+    def _back_off(self, error: ConductorError) -> None:
+        self._failures += 1
+        for target in self.targets:
+            target.allowed, target.has_more = 1, False
+        self._not_before = time.monotonic() + pause_after(self._failures)
+        self.observe(recorder.ConductorFailed(str(error)))
+
+    async def _wait_for_change(self) -> None:
+        """Until another poll has its reply, or until Conductor may be asked again after a failure."""
+        pause = self._not_before - time.monotonic()
+        self._changed.clear()
+        changed = asyncio.ensure_future(self._changed.wait())
+        timeout = pause if pause > 0 else LONG_SECONDS
+        await asyncio.wait({changed, self.shutdown.draining}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        changed.cancel()
+
+    def _target(self, task_type: TaskType) -> PollTarget:
+        return next(target for target in self.targets if target.task_type == task_type)
 
 
-def patience(queues: Sequence[Queue], asked: Queue, idle: int, now: float) -> float:
-    """How long the next poll may wait: not where another queue would have given a task meanwhile.
+def choose_target(targets: Sequence[PollTarget], now: float) -> PollTarget | None:
+    """The one with the fewest polls, of those the one not polled for longest: none starves another, no empty one delays."""
+    free = [target for target in targets if target.in_flight < target.allowed and not target.is_paused]
+    return min(free, key=lambda target: (target.was_just_empty(now), target.in_flight, target.polled_at), default=None)
 
-    One that was found empty just now is asked only where no other may be, so nothing is missed by waiting there a little.
+
+def poll_wait(targets: Sequence[PollTarget], polled: PollTarget, idle: int, now: float) -> float:
+    """How long the next poll may wait: not at all where another queue would have given a task meanwhile.
+
+    One that was just found empty is polled only if no other may be, so nothing is missed by waiting a little.
     """
-    elsewhere = any(queue.has_more and not queue.is_held for queue in queues if queue is not asked)
-    if idle >= len(queues) and not elsewhere:
+    elsewhere = any(target.has_more and not target.is_paused for target in targets if target is not polled)
+    if idle >= len(targets) and not elsewhere:
         return LONG_SECONDS
-    return SHORT_SECONDS if asked.is_cold(now) or all(queue.was_empty for queue in queues) else 0.0
+    return SHORT_SECONDS if polled.was_just_empty(now) or all(target.was_empty for target in targets) else 0.0
 
 
 def pause_after(failures: int) -> float:
@@ -209,6 +198,6 @@ def pause_after(failures: int) -> float:
     return longest * (0.5 + random.random() / 2)  # noqa: S311  jitter, so that workers do not come back all at once
 
 
-def nonce(name: str) -> WorkerId:
-    """The slot's name, and what tells this poll from every other."""
-    return WorkerId(f"{name}-{secrets.token_hex(6)}")
+def unique_worker_id(slot: str) -> WorkerId:
+    """The slot's name and a nonce that tells this poll from every other."""
+    return WorkerId(f"{slot}-{secrets.token_hex(6)}")

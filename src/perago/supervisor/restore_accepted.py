@@ -1,4 +1,4 @@
-"""After a report that Conductor did not take: the commit that it accepted instead is put back on the branch."""
+"""After a report that Conductor did not take: puts the commit that it accepted instead back on the branch."""
 
 import time
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from perago.conductor import port
 from perago.events import Event
 from perago.lake.port import Lake
 from perago.model import Attempt, CommitId, Snapshot, TaskId, WorkflowId
-from perago.supervisor.supervised_attempt import Running
+from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class LookUps:
         return 0.0
 
 
-def restore(running: Running, accepted: CommitId, lake: Lake, conductor: port.Conductor) -> list[Event]:
-    """What happened on the way."""
-    target = running.workspace
+def restore(attempt: SupervisedAttempt, accepted: CommitId, lake: Lake, conductor: port.Conductor) -> list[Event]:
+    """Returns the events of what was done."""
+    target = attempt.workspace
     if target is None:
         return []
-    happened: list[Event] = []
-    effects = instrumentation.Effects(happened.append, time.monotonic)
+    emitted: list[Event] = []
+    effects = instrumentation.Effects(emitted.append, time.monotonic)
     look_ups = LookUps(conductor)
-    own = look_ups.snapshot(running.attempt)
-    staging = Staging(lake, effects, running.attempt, running.execution_id, target, own.workflow_created)
-    branch = TargetBranch(lake, look_ups, effects, running.attempt, target)
-    Restoration(staging, branch, running.facts.publish_seconds).restore(accepted)
-    return happened
+    own = look_ups.snapshot(attempt.attempt)
+    staging = Staging(lake, effects, attempt.attempt, attempt.execution_id, target, own.workflow_created)
+    branch = TargetBranch(lake, look_ups, effects, attempt.attempt, target)
+    Restoration(staging, branch, attempt.facts.publish_seconds).restore(accepted)
+    return emitted

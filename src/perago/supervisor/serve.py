@@ -1,4 +1,4 @@
-"""The worker: starts executors, serves until it is told to stop, and stops in good order. One call from settings to exit code."""
+"""A worker from settings to exit code: starts executors, checks servers, serves until it is told to stop, and stops in order."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,15 +23,20 @@ from perago.model import CommitId, TaskType
 from perago.process.exit_status import ExitStatus
 from perago.process.orphan_reaper import OrphanReaper
 from perago.settings import Settings
-from perago.supervisor import crash_cleanup, lakefs_health, logs, lost_polls, preflight, restore_accepted
-from perago.supervisor.attempt_loop import Broker
-from perago.supervisor.blocking_calls import Desk
+from perago.supervisor import crash_cleanup, lakefs_health, logs, preflight, restore_accepted
+from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.context import WorkerContext, log_defects
 from perago.supervisor.health_server import HealthServer
+from perago.supervisor.lost_polls import LostPolls
 from perago.supervisor.metrics import Metrics
-from perago.supervisor.poller import Polling, Queue
-from perago.supervisor.slot import Crew, Slot
+from perago.supervisor.poller import Poller, PollTarget
+from perago.supervisor.recorder import Recorder
+from perago.supervisor.reporter import Reporter
+from perago.supervisor.shutdown import Shutdown
+from perago.supervisor.slot import Slot, SlotSetup
+from perago.supervisor.slot_loop import serve_slot
 from perago.supervisor.status import StatusFile
-from perago.supervisor.supervised_attempt import Running
+from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 CONDUCTOR_TIMEOUT = 10.0
 STATUS_SECONDS = 1.0
@@ -41,17 +46,17 @@ SETTLE_SECONDS = 7.0
 
 
 class ExitCode(IntEnum):
-    """What a process manager above us may rely on. 1 and 2 are the command line's: cannot start, wrong usage."""
+    """For process managers. 1 and 2 belong to the command line: cannot start, wrong usage."""
 
     STOPPED = 0
-    """Told to stop, and everything that ran was finished and delivered."""
+    """Told to stop; everything that ran was finished and reported."""
     CUT_SHORT = 3
-    """Stopped hard: attempts were called off and reported FAILED."""
+    """Stopped hard: attempts were cancelled and reported FAILED."""
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """What `perago start` was told."""
+class StartOptions:
+    """The options of `perago start`."""
 
     modules: Sequence[str]
     slots: int = 1
@@ -60,276 +65,246 @@ class Orders:
     metrics_host: str = "127.0.0.1"
 
 
+def start(options: StartOptions, settings: Settings) -> ExitCode:
+    """Serve until told to stop. Raises `SetupError` or `ConductorError` if the worker cannot start."""
+    preflight.require_writable("PERAGO_LOG_ROOT", settings.perago_log_root)
+
+    async def serve() -> ExitCode:
+        return await Supervisor(options, settings).run()
+
+    return asyncio.run(serve())
+
+
 class Supervisor:
-    def __init__(self, orders: Orders, settings: Settings) -> None:
+    def __init__(self, options: StartOptions, settings: Settings) -> None:
         access = settings.require_conductor("perago start")
-        self._orders = orders
+        self._options = options
         self._settings = settings
-        self._prefix = settings.worker_id_prefix(short(orders.modules, ""))
+        self._prefix = settings.worker_id_prefix(short(options.modules, ""))
+        threads = 3 * options.slots + 8
         self._client = ConductorClient(
             access.url,
             timeout=CONDUCTOR_TIMEOUT,
-            connections=3 * orders.slots + 8,
+            connections=threads,
             auth_key=access.auth_key,
             auth_secret=access.auth_secret,
         )
-        self._pool = ThreadPoolExecutor(max_workers=3 * orders.slots + 8, thread_name_prefix="desk")
-        self._desk = Desk(self._client, self._pool)
-        self._metrics = Metrics()
-        journal = logs.Journal(
-            settings.perago_log_root / short(orders.modules, "+"),
+        self._calls = BlockingCalls(self._client, ThreadPoolExecutor(max_workers=threads, thread_name_prefix="blocking"))
+        log_files = logs.LogFiles(
+            settings.perago_log_root / short(options.modules, "+"),
             settings.perago_log_file_max_size,
             settings.perago_log_retention,
             logs.Console(),
         )
-        self._journal = journal
-        self._log, self._log_file = journal.logger(f"{self._prefix}0000")
-        self._stopping = asyncio.Event()
-        self._signals = 0
-        self._signalled = asyncio.Event()
+        self._log, self._log_file = log_files.logger(f"{self._prefix}0000")
+        self._metrics = Metrics()
+        self._recorder = Recorder(self._metrics, self._log)
         self._slots: list[Slot] = []
+        self._shutdown = Shutdown(self._kill_executors)
+        self._slot_setup = SlotSetup(options.modules, OrphanReaper(), log_files, self._shutdown, self._recorder.observe)
         self._lake: LakeFS | None = None
         self._started_at = time.time()
-        self._broker: Broker | None = None
-        self._polling: Polling | None = None
 
     async def run(self) -> ExitCode:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal)
+            loop.add_signal_handler(number, self._shutdown.on_signal)
         try:
-            return await self._run(Crew(self._orders.modules, OrphanReaper(), self._journal, self._stopping, self._restarted))
+            tasks = await self._load_modules()
+            if tasks is None or not await self._unless_stopped(self._preflight(tasks)):
+                return ExitCode.STOPPED
+            self._slots += [Slot(self._slot_name(number), self._slot_setup) for number in range(2, self._options.slots + 1)]
+            async with self._health_server(), self._status_file() as status:
+                return await self._serve(tasks, status)
         finally:
-            self._stopping.set()
+            self._shutdown.drain()
             await asyncio.gather(*(slot.close() for slot in self._slots))
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._calls.pool.shutdown(wait=False, cancel_futures=True)
             self._client.close()
             self._log_file.close()
 
     # start
 
-    async def _run(self, crew: Crew) -> ExitCode:
-        tasks = await self._introduced(crew)
-        if tasks is None or not await self._unless_stopped(self._checked(tasks)):
-            return ExitCode.STOPPED
-        broker, polling = self._wired(tasks)
-        self._slots += [Slot(self._name(number), crew) for number in range(2, self._orders.slots + 1)]
-        async with contextlib.AsyncExitStack() as open_things:
-            await self._open(open_things, broker)
-            self._log.info("worker started", modules=list(self._orders.modules), slots=self._orders.slots)
-            working = asyncio.create_task(self._work(broker, polling))
-            await self._until_stopped(working, broker, polling)
-        self._log.info("worker stopped", cut_short=broker.cut_short)
-        return ExitCode.CUT_SHORT if broker.cut_short and self._is_hard else ExitCode.STOPPED
-
-    async def _introduced(self, crew: Crew) -> tuple[ipc.TaskFacts, ...] | None:
-        """The first executor imports the modules and says what they declare; None if the worker is stopped meanwhile."""
-        first = Slot(self._name(1), crew)
+    async def _load_modules(self) -> tuple[ipc.TaskFacts, ...] | None:
+        """The first executor imports the modules and sends what they declare; None if the worker is stopped meanwhile."""
+        first = Slot(self._slot_name(1), self._slot_setup)
         self._slots.append(first)
         process = first.start()
-        stop = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait([first.declared, process.ended, stop], return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        if first.declared.done():
-            return first.declared.result()
-        if self._stopping.is_set():
+        waited = {first.modules_loaded, process.ended, self._shutdown.draining}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if first.modules_loaded.done():
+            return first.modules_loaded.result()
+        if self._shutdown.is_draining:
             return None
-        raise _refusal(first, process.ended.result())
+        raise _setup_error(first.rejection, process.ended.result())
 
-    async def _checked(self, tasks: Sequence[ipc.TaskFacts]) -> None:
+    async def _preflight(self, tasks: Sequence[ipc.TaskFacts]) -> None:
         preflight.require_distinct(tasks)
         preflight.require_settings(tasks, self._settings)
         for warning in (text for task in tasks for text in task.warnings):
             self._log.warning(warning)
-        await self._desk.call(self._client.check)
+        await self._calls.run(self._client.check)
         if self._settings.lakefs is not None:
             access = self._settings.lakefs
             self._lake = LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=main.LAKE_TIMEOUTS)
             if any(task.needs_lake for task in tasks):
-                await self._desk.call(preflight.require_lake, self._lake)
-        for warning in await self._desk.call(preflight.require_definitions, tasks, self._client, register=self._orders.register):
+                await self._calls.run(preflight.require_lake, self._lake)
+        register = self._options.register
+        for warning in await self._calls.run(preflight.require_definitions, tasks, self._client, register=register):
             self._log.warning(warning)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
         """Whether it was done before a signal came."""
-        task, stop = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
-        await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
+        task = asyncio.create_task(work)
+        await asyncio.wait({task, self._shutdown.draining}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             task.cancel()
             return False
         task.result()
         return True
 
-    def _wired(self, tasks: Sequence[ipc.TaskFacts]) -> tuple[Broker, Polling]:
-        broker = Broker(
-            self._desk, {task.task_type: task for task in tasks}, self._metrics, self._log, self._clear, self._restore
-        )
-        queues = [Queue(TaskType(task.task_type)) for task in tasks]
-        polling = Polling(
-            self._desk,
-            queues,
-            self._orders.slots,
-            failed=broker.conductor_failed,
-            answered=broker.conductor_answered,
-            lost=lost_polls.LostPolls(self._desk, self._log, self._stopping).add,
-        )
-        if self._settings.lakefs is not None:
-            url = self._settings.lakefs.url
-            needing = [TaskType(task.task_type) for task in tasks if task.needs_lake]
-            broker.watch_lake(
-                lakefs_health.LakeWatch(
-                    self._desk, polling, needing, lambda: lakefs_health.answers(url), self._log, self._stopping
-                )
-            )
-        self._broker, self._polling = broker, polling
-        return broker, polling
-
-    async def _open(self, things: contextlib.AsyncExitStack, broker: Broker) -> None:
-        if self._orders.metrics_port is not None:
-            server = HealthServer(self._rendered, lambda: self._can_take(broker))
-            port = await server.start(self._orders.metrics_host, self._orders.metrics_port)
-            things.push_async_callback(server.close)
-            self._log.info("metrics and health are served", port=port)
-        status = StatusFile(self._settings.perago_log_root)
-        things.callback(status.close)
-        for chore in (self._show(status), self._sweep()):
-            task = asyncio.create_task(chore)
-            things.push_async_callback(_cancelled, task)
-
-    # stop
-
-    def _on_signal(self) -> None:
-        """Runs in the loop, not in the signal handler itself."""
-        self._signals += 1
-        self._stopping.set()
-        self._signalled.set()
-        if self._signals > 2:  # noqa: PLR2004  drain, hard, now
-            for slot in self._slots:
-                if slot.process is not None:
-                    slot.process.kill()
-
-    @property
-    def _is_hard(self) -> bool:
-        return self._signals > 1
-
-    async def _work(self, broker: Broker, polling: Polling) -> None:
-        """Serve until stopped, then finish and deliver what runs. A slot that fails is a defect of ours, and ends the worker."""
+    @contextlib.asynccontextmanager
+    async def _health_server(self) -> AsyncGenerator[None]:
+        if self._options.metrics_port is None:
+            yield
+            return
+        server = HealthServer(self._render_metrics, self._is_ready)
+        port = await server.start(self._options.metrics_host, self._options.metrics_port)
+        self._log.info("metrics and health are served", port=port)
         try:
-            await asyncio.gather(*(broker.serve(slot, polling) for slot in self._slots))
+            yield
         finally:
-            self._stopping.set()
-        await broker.settle()
+            await server.close()
 
-    async def _until_stopped(self, working: "asyncio.Task[None]", broker: Broker, polling: Polling) -> None:
-        """Wait for the first signal, then for the work, then for the second signal or the bound, whichever is first."""
-        await self._stopping.wait()
-        polling.stop()
+    @contextlib.asynccontextmanager
+    async def _status_file(self) -> AsyncGenerator[StatusFile]:
+        status = StatusFile(self._settings.perago_log_root)
+        try:
+            yield status
+        finally:
+            status.close()
+
+    # serve
+
+    async def _serve(self, tasks: Sequence[ipc.TaskFacts], status: StatusFile) -> ExitCode:
+        """Slots and background tasks until a signal; then until all attempts are reported, or until a hard stop is over."""
+        lost_polls = LostPolls(self._calls, self._recorder.observe)
+        targets = [PollTarget(TaskType(task.task_type)) for task in tasks]
+        poller = Poller(self._calls, targets, self._options.slots, self._shutdown, self._recorder.observe, lost_polls.add)
+        lakefs = self._lakefs_health(tasks, poller)
+        work = [self._write_status(status), self._sweep(), lost_polls.run(), *([lakefs.run()] if lakefs else [])]
+        on_failure = lakefs.check_soon if lakefs else lambda: None
+        self._log.info("worker started", modules=list(self._options.modules), slots=self._options.slots)
+        async with asyncio.TaskGroup() as group:
+            background = [group.create_task(log_defects(one, self._recorder.observe)) for one in work]
+            slots = group.create_task(self._serve_slots(tasks, poller, on_failure))
+            await self._until_stopped(slots)
+            for task in background:
+                task.cancel()
+        cancelled = self._recorder.cancelled
+        self._log.info("worker stopped", cut_short=cancelled)
+        return ExitCode.CUT_SHORT if cancelled and self._shutdown.is_hard else ExitCode.STOPPED
+
+    async def _serve_slots(self, tasks: Sequence[ipc.TaskFacts], poller: Poller, on_failure: Callable[[], None]) -> None:
+        """Until all slots have ended and all their attempts are reported."""
+        by_type = {task.task_type: task for task in tasks}
+        try:
+            async with asyncio.TaskGroup() as group:
+                context = WorkerContext(self._calls, by_type, self._recorder.observe, self._shutdown, group)
+                reporter = Reporter(context, self._options.slots, self._clean_up, self._restore, on_failure)
+                for slot in self._slots:
+                    group.create_task(serve_slot(slot, context, poller, reporter))
+        finally:
+            # A slot that fails is a defect of Perago and ends the worker.
+            self._shutdown.drain()
+
+    async def _until_stopped(self, slots: "asyncio.Task[None]") -> None:
+        """Wait for the first signal, then for the slots, and no longer than a few seconds after a hard stop."""
+        await asyncio.wait({self._shutdown.draining})
         self._log.info("worker stops; attempts that run are finished first", running=self._busy)
-        await self._until_done_or_hard(working)
-        if not working.done():
+        await self._shutdown.until_done_or_hard(slots, within=self._settings.perago_shutdown_force_kill_after)
+        if not slots.done():
             self._log.warning("worker stops hard; attempts that run are called off", running=self._busy)
-            broker.stop_hard(self._slots)
-            await asyncio.wait([working], timeout=SETTLE_SECONDS)
-        if working.done():
-            working.result()
+            for slot in self._slots:
+                if slot.attempt is not None:
+                    slot.attempt.cancel("the worker was stopped")
+            await asyncio.wait({slots}, timeout=SETTLE_SECONDS)
+            slots.cancel()
 
-    async def _until_done_or_hard(self, working: "asyncio.Task[None]") -> None:
-        patience = self._settings.perago_shutdown_force_kill_after
-        deadline = None if patience is None else time.monotonic() + patience
-        while not self._is_hard and not working.done():
-            self._signalled.clear()
-            signalled = asyncio.create_task(self._signalled.wait())
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            done, _ = await asyncio.wait([signalled, working], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            signalled.cancel()
-            if not done:
-                self._signals += 1
+    def _lakefs_health(self, tasks: Sequence[ipc.TaskFacts], poller: Poller) -> lakefs_health.LakefsHealth | None:
+        if self._settings.lakefs is None:
+            return None
+        url = self._settings.lakefs.url
+        types = [TaskType(task.task_type) for task in tasks if task.needs_lake]
+        return lakefs_health.LakefsHealth(self._calls, poller, types, lambda: lakefs_health.answers(url), self._recorder.observe)
 
-    # chores
+    def _kill_executors(self) -> None:
+        for slot in self._slots:
+            slot.kill()
 
-    def _clear(self, running: Running) -> None:
-        crash_cleanup.clear(running, self._settings.perago_workspace_root, self._lake, self._log.warning)
+    def _clean_up(self, attempt: SupervisedAttempt) -> None:
+        crash_cleanup.clean_up(attempt, self._settings.perago_workspace_root, self._lake, self._log.warning)
 
-    def _restore(self, running: Running, accepted: CommitId) -> list[Event]:
-        return restore_accepted.restore(running, accepted, self._lake, self._client) if self._lake is not None else []
+    def _restore(self, attempt: SupervisedAttempt, accepted: CommitId) -> list[Event]:
+        return restore_accepted.restore(attempt, accepted, self._lake, self._client) if self._lake is not None else []
+
+    # background tasks
 
     async def _sweep(self) -> None:
-        """At once what earlier lives left behind, then now and then what was missed, by age."""
+        """First what earlier workers left behind, then from time to time what was missed, by age."""
         age = 0.0
         while True:
-            gone = await self._desk.call(crash_cleanup.sweep, self._settings.perago_workspace_root, age, self._log.warning)
-            if gone:
-                self._log.info("swept workspaces of dead executors", count=gone)
+            removed = await self._calls.run(crash_cleanup.sweep, self._settings.perago_workspace_root, age, self._log.warning)
+            if removed:
+                self._log.info("swept workspaces of dead executors", count=removed)
             age = self._settings.perago_workspace_gc_ttl
             await asyncio.sleep(self._settings.perago_workspace_gc_interval)
 
-    async def _show(self, status: StatusFile) -> None:
+    async def _write_status(self, status: StatusFile) -> None:
         while True:
             await asyncio.to_thread(status.write, self._state())
             await asyncio.sleep(STATUS_SECONDS)
-
-    def _restarted(self, slot: Slot, death: ExitStatus) -> None:
-        self._metrics.restarted(death)
-        self._log.error(
-            "executor is started again", slot=slot.name, cause=f"it {death}", refusal=slot.refusal and slot.refusal.message
-        )
-
-    def _rendered(self) -> bytes:
-        self._metrics.slots(self._busy, len(self._slots))
-        return self._metrics.render()
 
     def _state(self) -> dict[str, Any]:
         return {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "started_at": self._started_at,
-            "modules": list(self._orders.modules),
-            "state": "stopping" if self._stopping.is_set() else "serving",
-            "conductor_is_up": self._broker is None or self._broker.conductor_is_up,
-            "slots": [slot.shown() for slot in self._slots],
-            "recent": list(self._broker.recent) if self._broker else [],
+            "modules": list(self._options.modules),
+            "state": "stopping" if self._shutdown.is_draining else "serving",
+            "conductor_is_up": self._recorder.conductor_is_up,
+            "slots": [slot.describe() for slot in self._slots],
+            "recent": list(self._recorder.recent),
         }
 
-    def _can_take(self, broker: Broker) -> bool:
-        """Now or when an attempt has ended: somebody who only restarts executors that die again is not ready."""
-        return not self._stopping.is_set() and broker.conductor_is_up and any(slot.can_run for slot in self._slots)
+    def _render_metrics(self) -> bytes:
+        self._metrics.slots(self._busy, len(self._slots))
+        return self._metrics.render()
+
+    def _is_ready(self) -> bool:
+        """Whether it can take a task now or after an attempt: a worker that only restarts executors is not ready."""
+        is_up = self._recorder.conductor_is_up
+        return not self._shutdown.is_draining and is_up and any(slot.can_run for slot in self._slots)
 
     @property
     def _busy(self) -> int:
-        return sum(slot.running is not None for slot in self._slots)
+        return sum(slot.attempt is not None for slot in self._slots)
 
-    def _name(self, number: int) -> str:
+    def _slot_name(self, number: int) -> str:
         return f"{self._prefix}{number:04d}"
 
 
-async def _cancelled(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+def short(modules: Sequence[str], separator: str) -> str:
+    """The joined names, or what fits into a file name: then a digest distinguishes workers with different modules."""
+    joined = separator.join(modules)
+    if len(joined) <= LONGEST_LABEL:
+        return joined
+    return separator.join((joined[: LONGEST_LABEL - 20], hashlib.sha256(" ".join(modules).encode()).hexdigest()[:12]))
 
 
-def short(modules: Sequence[str], glue: str) -> str:
-    """All of them, or what a file name can hold of them: then a digest tells this worker's modules from others'."""
-    whole = glue.join(modules)
-    if len(whole) <= LONGEST_LABEL:
-        return whole
-    return glue.join((whole[: LONGEST_LABEL - 20], hashlib.sha256(" ".join(modules).encode()).hexdigest()[:12]))
-
-
-def _refusal(first: Slot, death: ExitStatus) -> SetupError:
-    """As the executor raised it, so that its code is the right one."""
-    if first.refusal is None:
-        return RuntimeConfigError(f"the first executor {death} while it imported the modules")
-    known: type[SetupError] = getattr(errors, first.refusal.error, RuntimeConfigError)
-    return known(first.refusal.message)
-
-
-def start(orders: Orders, settings: Settings) -> ExitCode:
-    """Until it is told to stop."""
-    preflight.require_writable("PERAGO_LOG_ROOT", settings.perago_log_root)
-
-    async def supervise() -> ExitCode:
-        return await Supervisor(orders, settings).run()
-
-    return asyncio.run(supervise())
+def _setup_error(rejection: ipc.ModulesRejected | None, exit_status: ExitStatus) -> SetupError:
+    """The error that the executor raised, with its code."""
+    if rejection is None:
+        return RuntimeConfigError(f"the first executor {exit_status} while it imported the modules")
+    known: type[SetupError] = getattr(errors, rejection.error, RuntimeConfigError)
+    return known(rejection.message)

@@ -1,4 +1,4 @@
-"""What a running worker shows of itself: a file that it keeps fresh, and a lock on another that the kernel drops with it."""
+"""The status file of a running worker, and a lock file that the kernel releases when the worker ends."""
 
 import contextlib
 import fcntl
@@ -15,8 +15,8 @@ DIRECTORY = ".workers"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A worker that lives, and what it last said of itself, `age` seconds ago."""
+class RunningWorker:
+    """A worker that runs, and the state that it wrote `age` seconds ago."""
 
     pid: int
     state: dict[str, Any]
@@ -34,7 +34,7 @@ class StatusFile:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, state: dict[str, Any]) -> None:
-        """Replaced whole, so that a reader never sees half of it. A disk that is full costs the view, not the worker."""
+        """Replaced as a whole, so that a reader never sees half of it. A full disk costs the status, not the worker."""
         fresh = self._state.with_suffix(".new")
         with self._writing, contextlib.suppress(OSError):
             if not self._is_closed:
@@ -51,21 +51,21 @@ class StatusFile:
         os.close(self._lock)
 
 
-def living(log_root: Path) -> list[Shown]:
-    """All workers of this log root whose lock is held; what dead ones left is removed."""
-    return [shown for lock in sorted((log_root / DIRECTORY).glob("*.lock")) for shown in _look(lock)]
+def running_workers(log_root: Path) -> list[RunningWorker]:
+    """All workers of this log root whose lock is held; files of dead ones are removed."""
+    return [worker for lock in sorted((log_root / DIRECTORY).glob("*.lock")) for worker in _read(lock)]
 
 
-def _look(lock: Path) -> Iterator[Shown]:
+def _read(lock: Path) -> Iterator[RunningWorker]:
     state = lock.with_suffix(".json")
     try:
         if not _is_held(lock):
             for suffix in (".new", ".json", ".lock"):
                 lock.with_suffix(suffix).unlink(missing_ok=True)
             return
-        yield Shown(int(lock.stem), json.loads(state.read_text()), time.time() - state.stat().st_mtime)
+        yield RunningWorker(int(lock.stem), json.loads(state.read_text()), time.time() - state.stat().st_mtime)
     except (OSError, ValueError):
-        # It has just begun or just ended.
+        # It has just started or just ended.
         return
 
 

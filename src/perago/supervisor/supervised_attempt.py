@@ -1,26 +1,23 @@
-"""One attempt as the supervisor sees it: keeps its lease, answers its fences, calls it off, delivers its end.
+"""One attempt as the supervisor sees it: keeps its lease, answers its fences, cancels it when it is no longer wanted.
 
-All its requests to Conductor go in single file (`_turn`), because overlapping ones erase each other there.
+All its requests to Conductor are made one after the other (`requests`), because overlapping ones overwrite each other there.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
-from typing import Protocol, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, cast
 
 from perago import events, ipc
-from perago.conductor import lease, reporting
+from perago.conductor import lease
 from perago.conductor.port import Polled
 from perago.errors import (
     ConductorError,
     ConductorNotFound,
-    ConductorRejected,
     ConductorUnavailable,
     ConductorUnknown,
     StaleAttemptError,
-    TaskStatus,
 )
 from perago.model import (
     BranchName,
@@ -35,62 +32,51 @@ from perago.model import (
 )
 from perago.process.exit_status import ExitStatus
 from perago.protocol import fence
-from perago.supervisor import attempt_stats
-from perago.supervisor.blocking_calls import Desk
-from perago.supervisor.poller import Along
+from perago.supervisor import recorder
+from perago.supervisor.attempt_stats import AttemptStats
+from perago.supervisor.context import WorkerContext
 
-WATCH_SECONDS = 5.0
-"""Between two looks at whether the attempt is still wanted: this late a body learns of it."""
-AGAIN_SECONDS = 1.0
-YOUNG_SECONDS = 0.2
-"""For so long after its poll an attempt that publishes nothing counts as wanted without another look."""
+CHECK_SECONDS = 5.0
+"""Between two checks whether the attempt is still wanted: a body learns of it this late."""
+RETRY_SECONDS = 1.0
 REQUEST_SECONDS = 2.0
-"""What an extension or a fence takes at worst on a server that is well."""
+"""What an extension or a fence takes at worst on a server that works."""
 
 
-class Listener(Protocol):
-    """Whom an attempt tells about itself."""
+class SupervisedAttempt:
+    """Lives from its poll until its report. `send` passes a message to the executor that runs this execution, if one does."""
 
-    def happened(self, running: "Running", event: events.Event) -> None: ...
-    def lease_extended(self, lateness: float) -> None: ...
-    def called_off(self, running: "Running") -> None: ...
-    def conductor_failed(self, error: ConductorError) -> None: ...
-
-
-class Running:
     def __init__(
         self,
         polled: Polled,
-        facts: ipc.TaskFacts,
-        execution_id: ExecutionId,
-        desk: Desk,
-        listener: Listener,
-        *,
         polled_at: float,
+        execution_id: ExecutionId,
+        context: WorkerContext,
+        send: Callable[[ExecutionId, ipc.ToExecutor], None],
     ) -> None:
+        loop = asyncio.get_running_loop()
         self.polled = polled
+        self.polled_at = polled_at
         self.attempt = polled.attempt
-        self.facts = facts
+        self.facts = context.tasks[polled.attempt.task_type]
         self.execution_id = execution_id
-        self.lease = lease.start(polled.response_timeout_seconds, polled_at, facts.heartbeat_seconds)
-        self.tally = attempt_stats.Tally(time.monotonic())
-        self.tidings = attempt_stats.Tidings()
-        self.cancel_reason: str | None = None
-        self.death: ExitStatus | None = None
-        """How its executor died in it."""
-        self.tell: Callable[[ipc.ToExecutor], None] = _nobody
-        self._polled_at = polled_at
-        self._desk = desk
-        self._listener = listener
-        self._turn = asyncio.Lock()
-        self._over = asyncio.Event()
-        self._due: asyncio.TimerHandle | None = None
-        self._keeper: asyncio.Task[None] | None = None
-        self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.lease = lease.start(polled.response_timeout_seconds, polled_at, self.facts.heartbeat_seconds)
+        self.stats = AttemptStats(time.monotonic())
+        self.outcome: asyncio.Future[Outcome] = loop.create_future()
+        self.cancellation: asyncio.Future[str] = loop.create_future()
+        """The reason, once it is cancelled."""
+        self.exit_status: ExitStatus | None = None
+        """How its executor ended, if it ended during the attempt."""
+        self.requests = asyncio.Lock()
+        self._context = context
+        self._conductor = context.calls.conductor
+        self._send = send
+        self._is_over = asyncio.Event()
+        self._first_check: asyncio.TimerHandle | None = None
 
     @property
     def workspace(self) -> WorkspaceRef | None:
-        """As the input names it; None where it does not, or not rightly (which the executor refuses)."""
+        """As the input names it; None where it names none or a wrong one (which the executor refuses)."""
         given = self.polled.input.get("workspace")
         if not isinstance(given, Mapping):
             return None
@@ -101,198 +87,161 @@ class Running:
             case _:
                 return None
 
-    # what the executor says
-
-    def heard(self, event: events.Event) -> None:
-        self.tally.add(event)
-        self._listener.happened(self, event)
-
-    def finished(self, outcome: Outcome) -> None:
-        if not self._outcome.done():
-            self._outcome.set_result(outcome)
-
     @property
-    def outcome(self) -> "asyncio.Future[Outcome]":
-        return self._outcome
+    def cancel_reason(self) -> str | None:
+        return self.cancellation.result() if self.cancellation.done() else None
+
+    def cancel(self, reason: str) -> None:
+        """Its result is no longer wanted. The slot that runs it tells the body, then interrupts it, then kills its executor."""
+        if not self.cancellation.done() and not self.outcome.done():
+            self.cancellation.set_result(reason)
+            self._context.observe(recorder.CancelRequested(self.attempt, self.execution_id, reason))
+
+    def handle_message(self, message: ipc.FromAttempt) -> None:
+        """What the executor says about this attempt."""
+        match message:
+            case ipc.FenceRequest(request):
+                self._context.start(self._answer(request, self.fence()))
+            case ipc.LookUpRequest(request, task_id, workflow_id):
+                self._context.start(self._answer(request, self.look_up(task_id, workflow_id)))
+            case ipc.EventEmitted(event):
+                self.handle_event(event)
+            case ipc.Finished(execution_id, outcome):
+                if execution_id == self.execution_id:
+                    self.finish(outcome)
+
+    def handle_event(self, event: events.Event) -> None:
+        self.stats.add(event)
+        log_progress = self.stats.progress_is_due(event, time.monotonic())
+        self._context.observe(recorder.AttemptEvent(self.attempt, self.execution_id, event, log_progress))
+        if log_progress and isinstance(event, events.Progress):
+            self._context.start(self.write_task_log(event.note))
+
+    def finish(self, outcome: Outcome) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+    async def _answer(self, request: int, asked: Coroutine[Any, Any, Snapshot]) -> None:
+        try:
+            seen = await asked
+            answer = ipc.Answer(request, self.lease.deadline, seen)
+        except ConductorError as error:
+            answer = ipc.Answer(request, self.lease.deadline, error=type(error).__name__, message=str(error))
+        self._send(self.execution_id, answer)
+
+    async def write_task_log(self, line: str) -> None:
+        """In Conductor's task log, for people who look there. A line that does not arrive is no loss."""
+        with contextlib.suppress(ConductorError):
+            await self._context.calls.run(self._conductor.log, self.attempt.task_id, [line])
 
     # the lease
 
-    def watch(self) -> None:
-        """Keep it until it is over, from the first time that something is due: most attempts have ended by then."""
-        self._due = asyncio.get_running_loop().call_later(self._pause(), self._begin_to_keep)
+    def start_lease(self) -> None:
+        """Keep the lease from the first time that something is due; most attempts have ended by then and need no task."""
+        self._first_check = asyncio.get_running_loop().call_later(self._until_next_check(), self._start_lease_task)
 
-    def _begin_to_keep(self) -> None:
-        self._keeper = asyncio.create_task(self._keep())
+    def end_lease(self) -> None:
+        """Send nothing more for this attempt but its report, which has to hold `requests`."""
+        self._is_over.set()
+        if self._first_check is not None:
+            self._first_check.cancel()
 
-    async def _keep(self) -> None:
-        """Extend in time, and notice when it is not wanted any more."""
+    def _start_lease_task(self) -> None:
+        self._context.start(self._keep_lease())
+
+    async def _keep_lease(self) -> None:
+        """Extend in time, and cancel the attempt when it is no longer wanted."""
         pause = 0.0
-        while not await self._ended_within(pause):
+        while not await self._is_over_within(pause):
             now = time.monotonic()
             if self.lease.lost(now):
-                self.call_off("the lease ran out while Conductor could not be reached")
-            elif self._is_overdue(now):
-                self.call_off(f"it took longer than its timeout of {self.polled.timeout_seconds:g} s")
+                self.cancel("the lease ran out while Conductor could not be reached")
+            elif 0 < self.polled.timeout_seconds <= now - self.stats.began:
+                self.cancel(f"it took longer than its timeout of {self.polled.timeout_seconds:g} s")
             else:
-                async with self._turn:
-                    pause = self._pause() if await self._look() else AGAIN_SECONDS
+                async with self.requests:
+                    if self._is_over.is_set():
+                        return
+                    pause = self._until_next_check() if await self._check() else RETRY_SECONDS
             pause = min(pause, max(0.05, self.lease.left(time.monotonic())))
-            if self.cancel_reason is not None:
+            if self.cancellation.done():
                 return
 
-    async def _look(self) -> bool:
+    async def _check(self) -> bool:
         """A fresh read, then the extension if it is due; False if Conductor did not answer."""
         try:
-            seen = await self._seen()
+            seen = await self._read()
             fence.assert_current_attempt_snapshot(self.attempt, seen, self.lease.left(time.monotonic()))
-            if not self._over.is_set() and time.monotonic() >= self.lease.extend_at:
+            if not self._is_over.is_set() and time.monotonic() >= self.lease.extend_at:
                 await self._extend()
         except StaleAttemptError as error:
-            self.call_off(str(error))
+            self.cancel(str(error))
         except ConductorNotFound:
-            self.call_off("Conductor no longer knows this task: its workflow was removed or restarted")
+            self.cancel("Conductor no longer knows this task: its workflow was removed or restarted")
         except ConductorError as error:
-            self._listener.conductor_failed(error)
+            self._context.observe(recorder.ConductorFailed(str(error)))
             return False
         return True
 
-    async def _seen(self) -> Snapshot:
-        return await self._desk.call(self._desk.conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
+    async def _read(self) -> Snapshot:
+        return await self._context.calls.run(self._conductor.snapshot, self.attempt.workflow_id, self.attempt.task_id)
 
     async def _extend(self) -> None:
         sent_at = time.monotonic()
-        self._listener.lease_extended(max(0.0, sent_at - self.lease.extend_at))
-        await self._desk.call(self._desk.conductor.extend_lease, self.attempt)
+        self._context.observe(recorder.LeaseRenewed(max(0.0, sent_at - self.lease.extend_at)))
+        await self._context.calls.run(self._conductor.extend_lease, self.attempt)
         self.lease = self.lease.renewed(sent_at)
-        self.tell(ipc.LeaseMoved(self.lease.deadline))
+        self._send(self.execution_id, ipc.LeaseDeadline(self.lease.deadline))
 
-    def _pause(self) -> float:
+    def _until_next_check(self) -> float:
         now = time.monotonic()
-        due = [now + WATCH_SECONDS, self.lease.extend_at]
+        due = [now + CHECK_SECONDS, self.lease.extend_at]
         if self.polled.timeout_seconds:
-            due.append(self.tally.began + self.polled.timeout_seconds)
+            due.append(self.stats.began + self.polled.timeout_seconds)
         return max(0.05, min(due) - now)
 
-    def _is_overdue(self, now: float) -> bool:
-        return 0 < self.polled.timeout_seconds <= now - self.tally.began
-
-    async def _ended_within(self, seconds: float) -> bool:
+    async def _is_over_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), seconds)
-        return self._over.is_set()
+            await asyncio.wait_for(self._is_over.wait(), seconds)
+        return self._is_over.is_set()
 
     # the attempt fence
 
     async def fence(self) -> Snapshot:
-        """A fresh read with enough lease behind it for publication and completion; tries for as long as that can be."""
+        """A fresh read with enough lease left for publication and report; retried for as long as that is possible."""
         needed = lease.needed(
             extension=REQUEST_SECONDS,
             fence=REQUEST_SECONDS,
             publish=self.facts.publish_seconds,
             completion=self.facts.completion_seconds,
         )
-        async with self._turn:
+        async with self.requests:
             while True:
                 try:
-                    seen = await self._seen()
+                    seen = await self._read()
                     if self.lease.fits(time.monotonic(), needed=needed) and time.monotonic() < self.lease.extend_at:
                         return seen
                     if not fence.is_current(self.attempt, seen):
-                        # An extension now would be written over whatever its new owner does.
+                        # An extension now would overwrite what the new owner of the task does.
                         return seen
                     await self._extend()
-                    return await self._seen()
+                    return await self._read()
                 except (ConductorUnavailable, ConductorUnknown) as error:
-                    await self._try_again_after(error)
+                    await self._retry_after(error)
 
     async def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None) -> Snapshot:
-        """Another task, as it is now; tries for as long as this attempt could still report."""
-        conductor = self._desk.conductor
+        """Another task, as it is now; retried for as long as this attempt could still report."""
         while True:
             try:
                 if workflow_id is None:
-                    return await self._desk.call(conductor.task, task_id)
-                return await self._desk.call(conductor.snapshot, workflow_id, task_id)
+                    return await self._context.calls.run(self._conductor.task, task_id)
+                return await self._context.calls.run(self._conductor.snapshot, workflow_id, task_id)
             except (ConductorUnavailable, ConductorUnknown) as error:
-                await self._try_again_after(error)
+                await self._retry_after(error)
 
-    async def _try_again_after(self, error: ConductorError) -> None:
+    async def _retry_after(self, error: ConductorError) -> None:
         """A pause, or the error where no answer could come in time."""
-        self._listener.conductor_failed(error)
-        if self.lease.left(time.monotonic()) < self.facts.completion_seconds or self.cancel_reason is not None:
+        self._context.observe(recorder.ConductorFailed(str(error)))
+        if self.lease.left(time.monotonic()) < self.facts.completion_seconds or self.cancellation.done():
             raise error
-        await asyncio.sleep(AGAIN_SECONDS)
-
-    # the end
-
-    def call_off(self, reason: str) -> None:
-        """Tell the body, once; the slot interrupts and kills what does not listen."""
-        if self.cancel_reason is None and not self._outcome.done():
-            self.cancel_reason = reason
-            self.tell(ipc.Cancel(self.execution_id, reason))
-            self._listener.called_off(self)
-
-    async def deliver(self, outcome: Outcome, *, until: Callable[[], float], along: Along | None = None) -> reporting.Delivery:
-        """Nothing else of this attempt is sent beside it, and nothing after its lease or `until`, which may come nearer."""
-        self._over.set()
-        if self._due is not None:
-            self._due.cancel()
-        async with self._turn:
-            try:
-                with _answered(along) as next_poll:
-                    delivery = await self._deliver(outcome, until, next_poll)
-            except ConductorRejected as error:
-                refused = replace(
-                    outcome, status=TaskStatus.FAILED, output=None, reason=f"Conductor did not take the result: {error}"
-                )
-                try:
-                    delivery = await self._deliver(refused, until)
-                except ConductorRejected as again:
-                    delivery = reporting.Unknown(str(again))
-        if self._keeper is not None:
-            await self._keeper
-        return delivery
-
-    async def _deliver(
-        self, outcome: Outcome, until: Callable[[], float], next_poll: reporting.NextPoll | None = None
-    ) -> reporting.Delivery:
-        return await self._desk.call(
-            reporting.deliver,
-            self._desk.conductor,
-            self.attempt,
-            outcome,
-            deadline=0.0,
-            clock=lambda: time.monotonic() - min(until(), self.lease.deadline),
-            request_timeout=max(REQUEST_SECONDS, self.facts.completion_seconds),
-            next_poll=next_poll,
-            unread=not self.facts.needs_lake and time.monotonic() - self._polled_at < YOUNG_SECONDS,
-        )
-
-
-@contextlib.contextmanager
-def _answered(along: Along | None) -> Generator[reporting.NextPoll | None]:
-    """The poll as a delivery takes it along, in a thread; one that was not sent after all has found nothing."""
-    if along is None:
-        yield None
-        return
-    loop, future = asyncio.get_running_loop(), along.answer
-
-    def settle(found: Polled | ConductorError | None, asked_at: float) -> None:
-        if future.done():
-            return
-        if isinstance(found, ConductorError):
-            future.set_exception(found)
-        else:
-            future.set_result((found, asked_at))
-
-    def answer(found: Polled | ConductorError | None, asked_at: float) -> None:
-        loop.call_soon_threadsafe(settle, found, asked_at)
-
-    try:
-        yield reporting.NextPoll(along.worker_id, answer)
-    finally:
-        settle(None, time.monotonic())
-
-
-def _nobody(_message: ipc.ToExecutor) -> None:
-    """Before an executor has it, nobody needs to be told."""
+        await asyncio.sleep(RETRY_SECONDS)
