@@ -24,7 +24,13 @@ FilePath = NewType("FilePath", str)
 """A business file relative to the workspace root, `/` separated."""
 
 MARKER_NAME = ".perago-attempt.json"
-"""Perago's own file in an attempt directory; never mapped from or to lakeFS."""
+"""Perago's own file in an attempt directory. A file of this name, at any depth, is never mapped from or to lakeFS."""
+_MARKER_SUFFIX = f"/{MARKER_NAME}"
+
+
+def is_marker(path: str) -> bool:
+    """Whether a file has Perago's own name, in any directory."""
+    return path == MARKER_NAME or path.endswith(_MARKER_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ HOLDS: list[tuple[checks.Check, Listing]] = [
     (require_glob(PurePath("raw") / "*.csv"), listing("raw/a.csv")),
     (forbid_glob("**/*.tmp"), listing("a/b.txt", "tmp/x", "x.tmp/y")),
     (forbid_glob("*.tmp"), listing("deep/x.tmp")),
-    (forbid_glob("**/*"), listing(MARKER_NAME, empty=["a"])),
+    (forbid_glob("**/*"), listing(MARKER_NAME, f"sub/{MARKER_NAME}", empty=["a"])),
     (forbid_glob("raw/**"), listing("raw2/x", "raw")),
 ]
 

@@ -234,6 +234,12 @@ NO_CHECK: Any = "*.tmp"
 
 WRONG_SPECS: list[tuple[Any, str]] = [
     (WorkspaceSpec(prefix=""), "workspace.prefix: must not be empty; write '/' for the whole repository"),
+    (WorkspaceSpec(prefix=" /audio"), "workspace.prefix: ' /audio' begins or ends with a space; write '/audio'"),
+    (WorkspaceSpec(prefix="/ audio"), "workspace.prefix: '/ audio' begins or ends with a space; write '/audio'"),
+    (WorkspaceSpec(prefix="/audio "), "workspace.prefix: '/audio ' begins or ends with a space; write '/audio'"),
+    (WorkspaceSpec(prefix="/audio/ "), "workspace.prefix: '/audio/ ' begins or ends with a space; write '/audio'"),
+    (WorkspaceSpec(prefix=" "), "workspace.prefix: ' ' begins or ends with a space; write '/'"),
+    (WorkspaceSpec(prefix="\u00a0audio"), r"workspace.prefix: '\xa0audio' begins or ends with a space; write '/audio'"),
     (WorkspaceSpec(prefix=".."), "workspace.prefix: '..' leaves the root by '..'; write the place itself"),
     (WorkspaceSpec(prefix="/a/../b"), "workspace.prefix: 'a/../b' leaves the root by '..'; write the place itself"),
     (WorkspaceSpec(prefix="/./a"), "workspace.prefix: './a' has an empty or '.' segment; write 'a'"),

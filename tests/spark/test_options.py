@@ -65,15 +65,18 @@ def test_credentials_stand_under_one_repository_and_in_no_text() -> None:
     assert "key-id" not in repr(ACCESS)
 
 
-@pytest.mark.parametrize("path", ["a/", "a/_temporary/0/x", "a/__magic/x", "a/__magic_job-7/x", "a/.spark-staging-7/b=1/x"])
-def test_what_is_a_leftover(path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    ["a/", "a/_temporary/0/x", "a/__magic/x", "a/__magic_job-7/x", "a/.spark-staging-7/b=1/x", "a/.perago-attempt.json"],
+)
+def test_leftovers(path: str) -> None:
     assert committer_leftovers.is_leftover(path)
 
 
 @pytest.mark.parametrize(
     "path", ["a/_SUCCESS", "a/_delta_log/0.json", "a/temporary/x", "a/x__magic", "_temporary_/x", "a/.spark/x"]
 )
-def test_what_is_none(path: str) -> None:
+def test_data_files_are_not_leftovers(path: str) -> None:
     assert not committer_leftovers.is_leftover(path)
 
 

@@ -1,5 +1,6 @@
 """A whole local workspace, on the fake and on a real lakeFS: every row of the hard cases about paths and files."""
 
+import hashlib
 import os
 import shutil
 from collections import Counter
@@ -18,7 +19,7 @@ from perago.workspace import diff, options, scan
 HOSTILE = [
     "100%", "a+b", "a#b?c&d=e", " spaced out ", "emoji-🎧/🎚️.wav", "back\\slash", "C:x", "C:\\x\\y", "new\nline", "tab\t",
     "\x1b[31m",
-    "...", "-rf", "~", "%2e%2e", "Foo", "foo", "caf\u00e9", "cafe\u0301", "a\"'`$b", "sub/.perago-attempt.json", "x" * 255,
+    "...", "-rf", "~", "%2e%2e", "Foo", "foo", "caf\u00e9", "cafe\u0301", "a\"'`$b", "x.perago-attempt.json", "x" * 255,
     "/".join(["y" * 200] * 5) + "z" * 18,
 ]  # fmt: skip
 
@@ -108,12 +109,24 @@ def test_empty_directories_are_seen_by_checks_and_not_published(harness: workspa
         assert workspace.changed().is_empty
 
 
-def test_the_body_may_not_publish_through_perago_s_own_name(harness: workspaces.WorkspaceHarness) -> None:
-    commit = harness.setup.commit({"p/.perago-attempt.json": b"theirs", "p/a": b"1"})
+@pytest.mark.parametrize("marker", [".perago-attempt.json", "sub/.perago-attempt.json"])
+def test_marker_is_not_downloaded_uploaded_or_deleted(harness: workspaces.WorkspaceHarness, marker: str) -> None:
+    commit = harness.setup.commit({f"p/{marker}": b"theirs", "p/a": b"1"})
     with harness.opened(commit, "p") as workspace:
         assert workspaces.read(workspace.argument()) == {"a": b"1"}
-        workspaces.write(workspace.argument(), {".perago-attempt.json": b"mine"})
+        assert workspace.changed().is_empty
+        workspaces.write(workspace.argument(), {marker: b"mine"})
         assert workspace.listing().files == ["a"]
+        assert workspace.changed().is_empty
+
+
+def test_listing_saved_by_an_older_version_is_not_used(harness: workspaces.WorkspaceHarness) -> None:
+    """It may contain a marker in a subdirectory, which would then look deleted."""
+    commit = harness.setup.commit({"p/a": b"1"})
+    with harness.opened(commit, "p") as workspace:
+        (saved,) = (harness.settings.root / options.CACHE_NAME / "listings").glob("*/*")
+        old_key = hashlib.sha256(f"{harness.setup.repository}\0{commit}\0p/".encode()).hexdigest()
+        assert saved.name != old_key
         assert workspace.changed().is_empty
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perago.errors import WorkspaceError
-from perago.model import FilePath, ObjectInfo, ObjectPath
+from perago.model import FilePath, ObjectInfo, ObjectPath, is_marker
 from perago.workspace import path_mapping
 
 
@@ -50,9 +50,9 @@ def test_an_object_that_no_local_path_can_hold_is_an_error_that_names_it(path: s
 
 @pytest.mark.parametrize(
     ("path", "size"),
-    [("p/", 0), ("p/dir/", 0), ("p/a//", 0), ("p/.perago-attempt.json", 7)],
+    [("p/", 0), ("p/dir/", 0), ("p/a//", 0), ("p/.perago-attempt.json", 7), ("p/sub/.perago-attempt.json", 7)],
 )
-def test_markers_are_no_business_files(path: str, size: int) -> None:
+def test_markers_are_not_mapped(path: str, size: int) -> None:
     assert local("p/", path, size) is None
 
 
@@ -65,7 +65,7 @@ def test_hook_files_of_lakefs_are_never_part_of_a_workspace() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a\\b", "C:x", "100%", "a+b", "a#b?c", " spaced ", "emoji-🎧", "new\nline", "\x1b[0m", "sub/.perago-attempt.json", "..."],
+    ["a\\b", "C:x", "100%", "a+b", "a#b?c", " spaced ", "emoji-🎧", "new\nline", "\x1b[0m", "x.perago-attempt.json", "..."],
 )
 def test_names_that_linux_can_hold_round_trip(name: str) -> None:
     path = path_mapping.to_object("p/", FilePath(name))
@@ -85,17 +85,17 @@ def test_a_file_name_that_is_not_utf8_is_refused() -> None:
 
 
 @given(st.text(min_size=1, max_size=300), st.sampled_from(["", "p/", "a/b/"]))
-def test_what_goes_up_comes_down_as_the_same_file_or_is_refused(name: str, prefix: str) -> None:
+def test_uploaded_name_downloads_as_the_same_file_or_is_refused(name: str, prefix: str) -> None:
     try:
         path = path_mapping.to_object(prefix, FilePath(name))
     except WorkspaceError:
         return
-    if path_mapping.is_workspace_file(name):
+    if not is_marker(name):
         assert local(prefix, path) == name
 
 
 @given(st.text(min_size=1, max_size=40), st.integers(0, 1))
-def test_what_comes_down_goes_up_as_the_same_object_or_is_refused(rest: str, size: int) -> None:
+def test_downloaded_name_uploads_as_the_same_object_or_is_refused(rest: str, size: int) -> None:
     try:
         found = local("p/", "p/" + rest, size)
     except WorkspaceError:

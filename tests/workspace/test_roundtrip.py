@@ -45,9 +45,9 @@ CONTENTS = st.sampled_from([b"", b"x", b"same", b"SAME", bytes(70_000)]) | st.bi
 
 
 def is_tree(files: dict[str, bytes]) -> bool:
-    """No path is a directory of another, and nothing is Perago's own."""
+    """No path is a directory of another, and none is Perago's marker."""
     directories = {str(parent) for path in files for parent in PurePosixPath(path).parents}
-    return not directories & files.keys() and ".perago-attempt.json" not in {path.split("/")[0] for path in files}
+    return not directories & files.keys() and ".perago-attempt.json" not in {path.split("/")[-1] for path in files}
 
 
 TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).filter(is_tree)

@@ -20,9 +20,9 @@ def test_a_scan_sees_regular_files_at_every_depth_and_empty_directories(tmp_path
     assert found.listing().empty_directories == ["hollow", "hollow/inner"]
 
 
-def test_the_marker_name_at_the_root_is_no_business_file_and_below_it_is(tmp_path: Path) -> None:
-    workspaces.write(tmp_path, {".perago-attempt.json": b"{}", "sub/.perago-attempt.json": b"{}"})
-    assert list(scan.scan(str(tmp_path)).files) == ["sub/.perago-attempt.json"]
+def test_marker_name_is_ignored_at_every_depth(tmp_path: Path) -> None:
+    workspaces.write(tmp_path, {".perago-attempt.json": b"{}", "sub/.perago-attempt.json": b"{}", "x.perago-attempt.json": b"{}"})
+    assert list(scan.scan(str(tmp_path)).files) == ["x.perago-attempt.json"]
 
 
 def make_odd(root: Path, kind: str) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 from perago.declare import globs, relative_path
 from perago.declare.problems import DeclaredValue, Problem, bounded
 from perago.errors import PostGuardrailViolation, PreGuardrailViolation
-from perago.model import MARKER_NAME, Listing
+from perago.model import Listing, is_marker
 
 When = Literal["pre", "post"]
 
@@ -19,10 +19,10 @@ _SHOWN = 3
 
 
 class FileIndex:
-    """A listing prepared for many questions: business files only, looked up and searched by prefix."""
+    """The files of a listing, without markers, indexed for lookup by name and by directory."""
 
     def __init__(self, listing: Listing) -> None:
-        self.names: list[str] = [f for f in listing.files if f != MARKER_NAME and not f.endswith("/")]
+        self.names: list[str] = [f for f in listing.files if not f.endswith("/") and not is_marker(f)]
         self._empty_directories = listing.empty_directories
 
     @cached_property

@@ -42,8 +42,16 @@ def _prefix(given: object) -> Iterator[Problem]:
         yield Problem("prefix", f"must be a str such as '/audio/render', not {given!r}")
     elif given == "":
         yield Problem("prefix", "must not be empty; write '/' for the whole repository")
-    elif given != "/" and (wrong := relative_path.problem(given.removeprefix("/"))) is not None:
+    elif given != "/" and (wrong := relative_path.problem(given.removeprefix("/")) or _space_problem(given)) is not None:
         yield Problem("prefix", wrong)
+
+
+def _space_problem(prefix: str) -> str | None:
+    """LakeFS allows such names, but a prefix with one is nearly always a typing error and would silently select no object."""
+    inside = prefix.removeprefix("/")
+    if inside == inside.strip():
+        return None
+    return f"{prefix!r} begins or ends with a space; write {'/' + prefix.strip().strip('/').strip()!r}"
 
 
 def _checks(name: str, given: object) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from perago.declare import globs, relative_path
 from perago.declare.spark_workspace import SparkWorkspace
 from perago.errors import TaskTerminalError
 from perago.lake import port
-from perago.model import BranchName, CommitId, FilePath, ObjectInfo, ObjectPath, Repository
+from perago.model import BranchName, CommitId, FilePath, ObjectInfo, ObjectPath, Repository, is_marker
 from perago.spark import s3a
 from perago.workspace import path_mapping
 
@@ -124,18 +124,14 @@ class LakeStorage:
 
 
 def files(lake: port.Lake, repository: Repository, ref: port.Ref, prefix: str) -> Iterator[FilePath]:
-    """The business files under `prefix`. Spark reads names that no local disk could hold, so none is refused here."""
+    """The files under `prefix`. Names that no local disk can hold are allowed, because Spark can read them."""
     after: ObjectPath | None = None
     while True:
         page = lake.objects(repository, ref, prefix, after)
         for info in page.objects:
             local = info.path[len(prefix) :]
-            if (
-                path_mapping.is_workspace_file(local)
-                and not local.endswith("/")
-                and local
-                and not info.path.startswith(path_mapping.HOOKS_PREFIX)
-            ):
+            is_directory = not local or local.endswith("/")
+            if not is_directory and not is_marker(local) and not info.path.startswith(path_mapping.HOOKS_PREFIX):
                 yield FilePath(local)
         after = page.after
         if after is None:

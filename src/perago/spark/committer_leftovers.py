@@ -1,15 +1,15 @@
-"""What Spark and S3A leave on a branch beside the data: deleted, or refused where it would be of no use to anybody else."""
+"""Files that Spark and S3A leave on a branch beside the data: delete them, or refuse those that are invalid elsewhere."""
 
 import itertools
 from collections.abc import Iterable, Iterator
 
 from perago.errors import WorkspaceError
 from perago.lake import port
-from perago.model import BranchName, ObjectPath, Repository
+from perago.model import BranchName, ObjectPath, Repository, is_marker
 
 
 def remove(lake: port.Lake, repository: Repository, branch: BranchName) -> int:
-    """How many there were."""
+    """Delete the leftovers on a branch; returns how many there were."""
     found = list(among(lake.uncommitted(repository, branch)))
     for start in range(0, len(found), port.PAGE):
         lake.delete_objects(repository, branch, list(itertools.islice(found, start, start + port.PAGE)))
@@ -17,13 +17,13 @@ def remove(lake: port.Lake, repository: Repository, branch: BranchName) -> int:
 
 
 def among(changes: Iterable[port.ObjectChange]) -> Iterator[ObjectPath]:
-    """Only what this branch added: what the input holds under such a name is somebody's data."""
+    """Only what this branch added: an object of such a name in the input is data."""
     return (change.path for change in changes if change.type is port.ChangeType.ADDED and is_leftover(change.path))
 
 
 def is_leftover(path: str) -> bool:
-    """Work in progress of a committer, or the marker of a directory: an object without bytes whose name ends in `/`."""
-    return path.endswith("/") or any(map(_is_work_in_progress, path.split("/")))
+    """Temporary files of a committer, directory markers (empty objects whose name ends in `/`), and Perago's own marker."""
+    return path.endswith("/") or is_marker(path) or any(map(_is_work_in_progress, path.split("/")))
 
 
 def _is_work_in_progress(segment: str) -> bool:
@@ -31,7 +31,7 @@ def _is_work_in_progress(segment: str) -> bool:
 
 
 def refuse_bound(paths: Iterable[str]) -> None:
-    """The log of a streaming file sink names its files with their whole URIs: it holds only where it was written."""
+    """`WorkspaceError` for the log of a streaming file sink: it contains full URIs of this attempt's branch."""
     for path in paths:
         if "_spark_metadata" in path.split("/"):
             raise WorkspaceError(

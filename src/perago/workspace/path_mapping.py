@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from perago.errors import WorkspaceError
-from perago.model import MARKER_NAME, FilePath, ObjectInfo, ObjectPath
+from perago.model import FilePath, ObjectInfo, ObjectPath, is_marker
 
 MAX_SEGMENT_BYTES = 255
 """NAME_MAX of the common Linux file systems."""
@@ -36,7 +36,7 @@ def to_local(prefix: str, info: ObjectInfo) -> FilePath | None:
     if not path.startswith(prefix):
         raise WorkspaceError(f"object {path!r} is not under the workspace prefix {prefix!r}")
     local = path[len(prefix) :]
-    if _is_directory_marker(path, info.size) or local == MARKER_NAME or path.startswith(HOOKS_PREFIX):
+    if _is_directory_marker(path, info.size) or is_marker(local) or path.startswith(HOOKS_PREFIX):
         return None
     if problem := _name_problem(local):
         raise WorkspaceError(f"object {path!r} cannot be a local file: {problem}")
@@ -57,11 +57,6 @@ def to_object(prefix: str, local: FilePath) -> ObjectPath:
             f"file {local!r} cannot be published: its object path has {length} bytes, lakeFS takes {MAX_OBJECT_BYTES}"
         )
     return ObjectPath(path)
-
-
-def is_workspace_file(local: str) -> bool:
-    """False for the one name at the workspace root that is Perago's own."""
-    return local != MARKER_NAME
 
 
 def _is_directory_marker(path: str, size: int) -> bool:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from perago.errors import WorkspaceError
-from perago.model import FilePath, Listing
-from perago.workspace import path_mapping
+from perago.model import FilePath, Listing, is_marker
 
 HASH_BLOCK = 1 << 20
 OWNER_EXECUTES = stat.S_IXUSR
@@ -77,7 +76,7 @@ class _TreeScanner:
             self._directories.add(path)
             self.todo.append(path)
         elif entry.is_file(follow_symlinks=False):
-            if path_mapping.is_workspace_file(path):
+            if not is_marker(path):
                 self.files[FilePath(path)] = file_stat(entry.stat(follow_symlinks=False))
         else:
             self.special_files.append(SpecialFile(FilePath(path), _kind(entry.stat(follow_symlinks=False).st_mode)))

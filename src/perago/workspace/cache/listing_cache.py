@@ -18,6 +18,8 @@ from perago.workspace import diff
 from perago.workspace.cache import content_cache
 
 _PAGE = 1000
+_FORMAT = 2
+"""Part of every key. To be increased with the rules of `path_mapping`, because a saved listing was made by the old ones."""
 _Record = tuple[str, int, str, str, str, dict[str, str]]
 
 
@@ -71,7 +73,7 @@ class ListingCache:
 
 
 def key(repository: str, commit: str, prefix: str) -> str:
-    return hashlib.sha256(f"{repository}\0{commit}\0{prefix}".encode()).hexdigest()
+    return hashlib.sha256(f"{_FORMAT}\0{repository}\0{commit}\0{prefix}".encode()).hexdigest()
 
 
 def _write(path: Path, files: Iterable[ListedFile]) -> None:
