@@ -1,7 +1,6 @@
 """One suite for the client on a real Conductor and for the fake: what holds for one holds for the other."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +15,6 @@ from perago.protocol import fence
 
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3, "none": None, "price": 0.1, "big": 2**70}})
 FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full", ("line one", "line two ü"))
-
-
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.server)])
-def site(request: pytest.FixtureRequest) -> Iterator[ConductorSite]:
-    if request.param == "fake":
-        yield conductor_sites.FakeConductorSite()
-        return
-    real = conductor_sites.RealConductorSite(request.getfixturevalue("stack").conductor_url)
-    yield real
-    real.close()
 
 
 def test_an_empty_queue_answers_nothing_in_time(site: ConductorSite) -> None:

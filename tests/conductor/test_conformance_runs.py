@@ -1,10 +1,8 @@
 """Runs of a workflow on a real Conductor and on the fake: what a restart, a rerun, a pause and a fork leave to be seen."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from tests.support import conductor_sites
 from tests.support.conductor_sites import ConductorSite, nonce, take
 
 from perago.conductor import reporting
@@ -15,16 +13,6 @@ from perago.protocol import fence, head, rivals
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3}})
 FAILED = Outcome(TaskStatus.FAILED, None, "the disk is full")
 MEGABYTE = 1024 * 1024
-
-
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.server)])
-def site(request: pytest.FixtureRequest) -> Iterator[ConductorSite]:
-    if request.param == "fake":
-        yield conductor_sites.FakeConductorSite()
-        return
-    real = conductor_sites.RealConductorSite(request.getfixturevalue("stack").conductor_url)
-    yield real
-    real.close()
 
 
 def fenced(site: ConductorSite, attempt: Attempt) -> None:

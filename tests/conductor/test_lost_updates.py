@@ -1,26 +1,17 @@
 """On a real server: a heartbeat that overlaps a completion erases it; requests of one attempt in single file lose none."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import pytest
 from tests.support import conductor_sites
 
 from perago.conductor import reporting
-from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
 from perago.model import Attempt, Outcome
 
 ROUNDS = 40
 ENOUGH = 2
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 1}})
-
-
-@pytest.fixture
-def real(stack: Endpoints) -> Iterator[conductor_sites.RealConductorSite]:
-    made = conductor_sites.RealConductorSite(stack.conductor_url)
-    yield made
-    made.close()
 
 
 def lost(real: conductor_sites.RealConductorSite, act: Callable[[Attempt], None], *, rounds: int, enough: int) -> int:

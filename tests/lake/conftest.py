@@ -1,8 +1,9 @@
-"""`site` runs a test on the fake and on a real lakeFS; `real` on the real one alone."""
+"""`site` runs a test on the fake and on a real lakeFS; `real` on the real one alone, with its requests checked."""
 
 from collections.abc import Callable, Generator
 
 import pytest
+from tests.support import openapi
 from tests.support.lake_sites import MemorySite, RealSite, Site
 
 from perago.dev.stack import Endpoints
@@ -10,9 +11,10 @@ from perago.dev.stack import Endpoints
 
 @pytest.fixture
 def real(stack: Endpoints, fresh_name: Callable[[], str]) -> Generator[RealSite]:
-    site = RealSite(stack, fresh_name())
-    yield site
-    site.close()
+    with openapi.checked_requests(openapi.lakefs(stack.lakefs_url)):
+        site = RealSite(stack, fresh_name())
+        yield site
+        site.close()
 
 
 @pytest.fixture(params=["memory", pytest.param("lakefs", marks=pytest.mark.server)])
