@@ -2,11 +2,12 @@
 
 import importlib.util
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from perago.declare import module_loader
+from perago.declare import module_loader, spark_workspace
 from perago.errors import TaskDefinitionError
 
 TASK = """
@@ -23,7 +24,7 @@ def body(workspace: SparkWorkspace, params: Model) -> Model:
 
 
 @pytest.mark.parametrize("first", ["", "from pyspark.sql import functions\n"])
-def test_the_refusal_names_the_module_and_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
+def test_error_names_the_module_and_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
     name = f"spark_task_{len(first)}"
     (tmp_path / f"{name}.py").write_text(first + TASK)
     monkeypatch.chdir(tmp_path)
@@ -35,5 +36,11 @@ def test_the_refusal_names_the_module_and_the_command(tmp_path: Path, monkeypatc
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, package=None: None if name == "pyspark" else find(name, package)
     )
-    with pytest.raises(TaskDefinitionError, match=rf"{name}: works on Spark, .* run: pip install 'perago\[spark\]'"):
+    with pytest.raises(TaskDefinitionError, match=rf"{name}: works on Spark, .* run: pip install 'pyspark>=4.2,<4.3'$"):
         module_loader.load(name)
+
+
+def test_packages_of_the_hints_are_those_of_the_extras() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert list(spark_workspace.SPARK_PACKAGES) == project["optional-dependencies"]["spark"]
+    assert list(spark_workspace.CONNECT_PACKAGES) == project["optional-dependencies"]["connect"]

@@ -52,7 +52,9 @@ def test_properties_survive_the_way_through_a_file() -> None:
 
 def test_connect_without_its_packages_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RuntimeConfigError, match=r"needs grpc, .*; run: pip install 'perago\[connect\]'"):
+    with pytest.raises(
+        RuntimeConfigError, match=r"needs grpc, .*; run: pip install 'pyspark\[connect\]>=4.2,<4.3' 'pandas>=2.2,<3'$"
+    ):
         engine.make(options.SparkOptions(tmp_path, remote="sc://far"), quiet).start()
 
 

@@ -69,7 +69,8 @@ def _imported(name: str) -> ModuleType:
 
 
 def _without_spark(name: str) -> TaskDefinitionError:
-    return TaskDefinitionError(f"{name}: works on Spark, and pyspark is not installed; run: {spark_workspace.INSTALL}")
+    command = spark_workspace.install_command(spark_workspace.SPARK_PACKAGES)
+    return TaskDefinitionError(f"{name}: works on Spark, and pyspark is not installed; run: {command}")
 
 
 def _broken(name: str, wrong: BaseException) -> TaskDefinitionError:

@@ -1,4 +1,4 @@
-"""What a Spark task body is given. Only the shape stands here, so that declaring a Spark task needs no pyspark."""
+"""The interface of the workspace that a Spark task body gets. Abstract, so that declaring a Spark task needs no pyspark."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,24 +9,31 @@ from perago.model import FilePath
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INSTALL = "pip install 'perago[spark]'"
+SPARK_PACKAGES = ("pyspark>=4.2,<4.3",)
+CONNECT_PACKAGES = ("pyspark[connect]>=4.2,<4.3", "pandas>=2.2,<3")
+"""As in the extras `spark` and `connect` of pyproject.toml."""
+
+
+def install_command(packages: Sequence[str]) -> str:
+    """The command that error messages show. It names the packages themselves, so it works however Perago was installed."""
+    return " ".join(["pip install", *(f"'{package}'" for package in packages)])
 
 
 class SparkWorkspace(ABC):
-    """A workspace that Spark reads and writes in lakeFS directly. Paths are relative to the workspace root, as in checks."""
+    """A workspace that Spark reads and writes directly in lakeFS. Paths are relative to the workspace root, as in checks."""
 
     @property
     @abstractmethod
     def spark(self) -> "SparkSession":
-        """A session with lakeFS wired in."""
+        """A session that is configured for lakeFS."""
 
     @abstractmethod
     def input(self, path: str) -> str:
-        """The URI of `path` at the input commit: always safe to read, also while the same path is overwritten."""
+        """The URI of `path` at the input commit: safe to read even while the same path is overwritten."""
 
     @abstractmethod
     def output(self, path: str) -> str:
-        """The URI of `path` on this execution's staging branch, which begins as the input; raises on a read-only task."""
+        """The URI of `path` on this execution's staging branch, which starts as the input; raises in a read-only task."""
 
     @abstractmethod
     def list(self, glob: str = "**") -> Sequence[FilePath]:

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from perago.declare import spark_workspace
 from perago.errors import RuntimeConfigError
 from perago.spark import runtime
 from perago.spark.options import SparkOptions
@@ -37,7 +38,8 @@ class ConnectEngine:
         """A server that cannot be reached, or cannot reach lakeFS, is said before the first attempt."""
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
-            raise RuntimeConfigError(f"PERAGO_SPARK_REMOTE needs {', '.join(missing)}; run: pip install 'perago[connect]'")
+            command = spark_workspace.install_command(spark_workspace.CONNECT_PACKAGES)
+            raise RuntimeConfigError(f"PERAGO_SPARK_REMOTE needs {', '.join(missing)}; run: {command}")
         session = self.session({})
         try:
             session.require_usable()
