@@ -17,6 +17,7 @@ from typing import Any
 from tests.support.conductor_sites import RealConductorSite, nonce
 
 from perago.attempt import transaction
+from perago.attempt.execution import Execution
 from perago.attempt.rival_wait import LONGEST, Patience
 from perago.conductor.port import AttemptFence, Polled
 from perago.errors import TaskStatus
@@ -332,7 +333,7 @@ class Driver:
             if not params["only_look"]:
                 files[params["line"]] = secrets.token_bytes(8)
 
-        execution = transaction.Execution(
+        execution = Execution(
             polled.attempt,
             staging_names.execution_id(time.time(), secrets.token_bytes(8)),
             attempt_parts.DictTask(body),

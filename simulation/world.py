@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from perago.attempt import staging_gc, transaction
+from perago.attempt.execution import Execution
 from perago.conductor import reporting
 from perago.conductor.port import Conductor, Polled, Snapshot
 from perago.errors import PeragoError, TaskStatus
@@ -378,7 +379,7 @@ class World:
         lake = cast("Lake", net)
         conductor = self.rules.conductor(actor, self.conductor, lambda outcome: self._take(worker, outcome))
         workspace = ports.BranchWorkspace if worker.body.endswith(ON_BRANCH) else ports.NetWorkspace
-        execution = transaction.Execution(
+        execution = Execution(
             worker.attempt,
             worker.execution,
             attempt_parts.DictTask(worker.run),

@@ -1,12 +1,13 @@
-"""What happens during an attempt, as values. Rooms emit them; logs, metrics, progress bars and `perago status` listen."""
+"""What happens during an attempt, as values: attempts emit them; logs, metrics, progress bars and `perago status` read them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 
 class Phase(StrEnum):
-    """Where an attempt is, in the order it walks through."""
+    """The phases of an attempt, in their order."""
 
     PREPARE = "prepare"
     DOWNLOAD = "download"
@@ -23,9 +24,48 @@ class Phase(StrEnum):
     REPORT = "report"
 
 
+class Effect(StrEnum):
+    """One measured step of an attempt. The value is its name in logs; each belongs to one phase, which metrics add up."""
+
+    phase: Phase
+
+    def __new__(cls, name: str, phase: Phase) -> Self:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.phase = phase
+        return member
+
+    READ_TARGET_BRANCH = "read the target branch", Phase.PREPARE
+    READ_INPUT_COMMIT = "read the input commit", Phase.PREPARE
+    DOWNLOAD = "download", Phase.DOWNLOAD
+    PRE_CHECKS = "pre checks", Phase.PRE_CHECK
+    BODY = "body", Phase.BODY
+    SETTLE = "settle", Phase.BODY
+    POST_CHECKS = "post checks", Phase.POST_CHECK
+    ATTEMPT_FENCE = "attempt fence", Phase.FENCE
+    ASK_ABOUT_HEAD_TASK = "ask about the head's task", Phase.FENCE
+    ASK_ABOUT_HEAD_WORKFLOW = "ask about the head's workflow", Phase.FENCE
+    ASK_ABOUT_RIVAL = "ask about a rival's task", Phase.FENCE
+    ASK_ABOUT_TASK = "ask about a task", Phase.FENCE
+    DIFF = "diff", Phase.DIFF
+    CREATE_STAGING_BRANCH = "create staging branch", Phase.STAGE
+    UPLOAD = "stage", Phase.STAGE
+    COMMIT = "commit", Phase.STAGE
+    LIST_RIVALS = "list staging branches", Phase.REVOKE
+    REVOKE_RIVAL = "delete staging branch of another attempt", Phase.REVOKE
+    INTERRUPT_UPDATES = "interrupt updates", Phase.REVOKE
+    MERGE = "merge", Phase.PUBLISH
+    RELOCATE = "relocate", Phase.PUBLISH
+    RESTORE = "restore", Phase.PUBLISH
+    READ_MERGE_COMMIT = "read the merge commit", Phase.VERIFY
+    READ_HEAD = "read the head", Phase.VERIFY
+    DELETE_STAGING_BRANCH = "delete staging branch", Phase.CLEAN_UP
+    CLOSE_WORKSPACE = "close workspace", Phase.CLEAN_UP
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Long work on its way; totals are None while they are not known yet."""
+    """Intermediate state of a phase; totals are None while they are not known."""
 
     phase: Phase
     files: int = 0
@@ -39,10 +79,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One effect that ended, well or badly (`error` is then its one line)."""
+    """An effect that has ended. `error` is its one-line message if it failed."""
 
-    phase: Phase
-    action: str
+    effect: Effect
     seconds: float
     files: int = 0
     bytes: int = 0
@@ -50,20 +89,24 @@ class Done:
     detail: str = ""
     error: str | None = None
 
+    @property
+    def phase(self) -> Phase:
+        return self.effect.phase
+
 
 class Removal(StrEnum):
-    """Why a commit was taken off the target branch."""
+    """Why a commit was removed from the target branch."""
 
     REPLACE = "replace"
     """The attempt's own commit took its place."""
     MOVE_BACK = "move_back"
     """The attempt changed nothing: the branch was moved back to its input."""
     MEND = "mend"
-    """It came between reading the head and merging, and was verified as abandoned."""
+    """It was committed between reading the head and merging, and Conductor says that it is abandoned."""
     UNDO = "undo"
-    """The attempt's own commit, which had met a commit that must stay."""
+    """The attempt's own commit, merged on top of a commit that must stay."""
     RESTORE = "restore"
-    """It stood where a commit that Conductor accepted should be."""
+    """It was where a commit that Conductor accepted should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +117,7 @@ class Removed:
     branch: str
     commit: str
     head: str
-    """Where the branch stands now."""
+    """The branch's new head."""
     why: str
     phase: Phase = Phase.PUBLISH
 
@@ -84,12 +127,12 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The staging branch of another attempt was deleted, and with it that attempt's right to publish."""
+    """This attempt deleted the staging branch of another one, which can no longer publish."""
 
     rival: str
     """Step and workflow of the other attempt."""
     was_live: bool
-    """Conductor still waited for it."""
+    """Whether Conductor was still waiting for it."""
     phase: Phase = Phase.REVOKE
 
 
@@ -98,4 +141,4 @@ Emit = Callable[[Event], None]
 
 
 def ignore(_event: Event) -> None:
-    """The listener of those who do not care."""
+    """An `Emit` that discards events."""

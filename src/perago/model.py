@@ -150,20 +150,24 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """What Try leaves for Confirm and Cancel: complete in itself, so nothing is taken from mutable worker state."""
+class Handle:
+    """A staging branch without a commit of its own: only a right to move the target branch to `commit`."""
 
     repository: Repository
     branch: BranchName
     commit: CommitId
-    """The staged commit, or the commit that a handle was made at."""
-    content: MetaRangeId | None = None
-    """What the staged commit holds; None for a handle."""
+    """The commit that the branch was created at."""
 
-    @property
-    def is_handle(self) -> bool:
-        """A staging branch without a commit of its own: only a right to move the target."""
-        return self.content is None
+
+@dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """An attempt's change, committed on its staging branch."""
+
+    repository: Repository
+    branch: BranchName
+    commit: CommitId
+    content: MetaRangeId
+    """What the commit holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from tests.support.attempts import AttemptScene
 
 from perago import PublishBudget, TaskControls, TimeoutPolicy, WorkspaceSpec, forbid_glob, require_glob, task
 from perago.attempt import declared_task, transaction
+from perago.attempt.execution import Execution
 from perago.declare.task import TaskDeclaration, declaration_of
 from perago.errors import TaskStatus
 from perago.in_memory.scenario import ref_of
@@ -55,7 +56,7 @@ def attempt(scene: AttemptScene, root: Path, declaration: TaskDeclaration, param
     def workspaces(ref: WorkspaceRef) -> local_workspace.LocalWorkspace:
         return local_workspace.LocalWorkspace(scene.lake, ref, "/in", polled.attempt, execution.id, settings)
 
-    walked = transaction.Execution(polled.attempt, execution.id, execution.task, scene.lake, execution.conductor, workspaces)
+    walked = Execution(polled.attempt, execution.id, execution.task, scene.lake, execution.conductor, workspaces)
     outcome = transaction.run(walked, {**polled.input, "params": params})
     assert scene.staging_branches() == []
     assert [path for path in root.iterdir() if not path.name.startswith(".")] == []

@@ -35,11 +35,10 @@ class Displaced:
 
     def restore(self, lake: Any = None) -> bool:
         used, attempt = lake or self.scene.lake, self.first.attempt
-        effects = instrumentation.Effects(self.scene.heard.append, time.monotonic)
+        recorder = instrumentation.EffectRecorder(self.scene.heard.append, time.monotonic)
         target = WorkspaceRef(self.scene.repository, self.scene.branch, self.scene.a)
-        created = self.scene.conductor.snapshot(attempt.workflow_id, attempt.task_id).workflow_created
-        staging = Staging(used, effects, attempt, staging_names.execution_id(0, secrets.token_bytes(8)), target, created)
-        branch = TargetBranch(used, DirectFence(self.scene.conductor), effects, attempt, target)
+        staging = Staging(used, recorder, attempt, staging_names.execution_id(0, secrets.token_bytes(8)), target)
+        branch = TargetBranch(used, DirectFence(self.scene.conductor), recorder, attempt, target)
         return Restoration(staging, branch, 30).restore(self.accepted)
 
     @property

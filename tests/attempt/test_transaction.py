@@ -1,5 +1,6 @@
 """The walk of one attempt: its order, its fences, what each failure is called, and that cleaning up masks nothing."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import pytest
 from tests.support.attempts import AttemptScene, once, raising, writing
 
 from perago import events
-from perago.attempt import port, transaction
+from perago.attempt import cancellation, port, transaction
+from perago.attempt.execution import Execution
 from perago.errors import (
     ConductorUnavailable,
     LakeUnavailable,
@@ -19,6 +21,7 @@ from perago.errors import (
     TaskTerminalError,
     WorkspaceError,
 )
+from perago.events import Effect
 from perago.in_memory import attempt_parts
 from perago.in_memory.attempt_parts import DictTask, DictWorkspace
 from perago.in_memory.scenario import ref_of
@@ -149,6 +152,79 @@ def test_cleanup_that_fails_does_not_hide_why_the_attempt_failed(memory: Attempt
     outcome = memory.run(memory.start(), writing(x=b"2"), tap)
     assert outcome.reason == "commit: lakeFS cannot be reached"
     assert "failed to clean staging workspace" in memory.failures()
+
+
+def test_clean_up_time_is_recorded_once(memory: AttemptScene, tmp_path: Path) -> None:
+    polled = memory.start()
+    execution = memory.execution(polled.attempt, DictTask(read_only=True))
+    settings = options.WorkspaceOptions(tmp_path, tmp_path / "cache", 1 << 20)
+
+    def make(ref: WorkspaceRef) -> local_workspace.LocalWorkspace:
+        return local_workspace.LocalWorkspace(
+            memory.lake, ref, "/in", polled.attempt, execution.id, settings, memory.heard.append
+        )
+
+    assert transaction.run(_with(execution, workspaces=make), polled.input).status is TaskStatus.COMPLETED
+    cleaned = [event for event in memory.heard if isinstance(event, events.Done) and event.phase is events.Phase.CLEAN_UP]
+    assert [event.effect for event in cleaned] == [Effect.CLOSE_WORKSPACE]
+
+
+@pytest.fixture
+def cancel() -> Iterator[Callable[[], None]]:
+    yield lambda: cancellation.set_reason("the worker was stopped")
+    cancellation.set_reason(None)
+
+
+class CancelledAt(DictWorkspace):
+    """Cancels the attempt when one of its methods is called."""
+
+    def __init__(self, method: str, cancel: Callable[[], None], *args: Any) -> None:
+        super().__init__(*args)
+        original = getattr(self, method)
+
+        def called(*arguments: Any) -> Any:
+            cancel()
+            return original(*arguments)
+
+        setattr(self, method, called)
+
+
+@pytest.mark.parametrize(
+    ("method", "checked"),
+    [("open", []), ("argument", ["pre"]), ("settle", ["pre", "body"]), ("changed", ["pre", "body", "post"])],
+)
+def test_cancelled_attempt_stops_at_the_next_step(
+    memory: AttemptScene, cancel: Callable[[], None], method: str, checked: list[str]
+) -> None:
+    steps: list[str] = []
+
+    def step(name: str) -> Callable[[object], None]:
+        return lambda _given: steps.append(name)
+
+    def body(files: attempt_parts.Files) -> None:
+        steps.append("body")
+        files["x"] = b"2"
+
+    task = DictTask(body, pre=step("pre"), post=step("post"))
+    outcome = memory.run(memory.start(), task, None, lambda ref: CancelledAt(method, cancel, memory.lake, ref, "in/"))
+    assert (outcome.status, outcome.reason) == (FAILED, "the attempt was called off: the worker was stopped")
+    assert steps == checked
+    assert memory.head().id == memory.a
+    assert memory.staging_branches() == []
+
+
+@pytest.mark.parametrize("error", [None, ValueError("job was cancelled"), SystemExit(3)])
+def test_attempt_cancelled_during_the_body_ends_as_cancelled(
+    memory: AttemptScene, cancel: Callable[[], None], error: BaseException | None
+) -> None:
+    def body(_files: object) -> None:
+        cancel()
+        if error is not None:
+            raise error
+
+    task = DictTask(body, post=fails(AssertionError("not reached")))
+    outcome = memory.run(memory.start(), task)
+    assert (outcome.status, outcome.reason) == (FAILED, "the attempt was called off: the worker was stopped")
 
 
 def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: AttemptScene) -> None:
@@ -311,21 +387,21 @@ def test_a_pause_stops_no_attempt(memory: AttemptScene, kind: str) -> None:
 
 def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: AttemptScene) -> None:
     memory.run(memory.start(), writing(x=b"2"))
-    done = [(event.phase.value, event.action) for event in memory.heard if isinstance(event, events.Done)]
+    done = [event.effect for event in memory.heard if isinstance(event, events.Done)]
     assert done == [
-        ("prepare", "read the target branch"),
-        ("pre-check", "pre checks"),
-        ("body", "body"),
-        ("post-check", "post checks"),
-        ("fence", "attempt fence"),
-        ("stage", "create staging branch"),
-        ("stage", "commit"),
-        ("revoke", "list staging branches"),
-        ("fence", "attempt fence"),
-        ("publish", "merge"),
-        ("verify", "read the merge commit"),
-        ("clean-up", "delete staging branch"),
-        ("clean-up", "close workspace"),
+        Effect.READ_TARGET_BRANCH,
+        Effect.PRE_CHECKS,
+        Effect.BODY,
+        Effect.POST_CHECKS,
+        Effect.ATTEMPT_FENCE,
+        Effect.CREATE_STAGING_BRANCH,
+        Effect.COMMIT,
+        Effect.LIST_RIVALS,
+        Effect.ATTEMPT_FENCE,
+        Effect.MERGE,
+        Effect.READ_MERGE_COMMIT,
+        Effect.DELETE_STAGING_BRANCH,
+        Effect.CLOSE_WORKSPACE,
     ]
     assert "perago-staging-" not in str(memory.heard)
 
@@ -350,5 +426,5 @@ def _link(workspace: Any) -> None:
     (workspace / "sub" / "link").symlink_to("/etc/passwd")
 
 
-def _with(execution: transaction.Execution, **changes: Any) -> transaction.Execution:
+def _with(execution: Execution, **changes: Any) -> Execution:
     return replace(execution, **changes)

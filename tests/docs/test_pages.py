@@ -13,7 +13,7 @@ from tests.support import manual
 
 import perago
 from perago import errors, events, model, settings, testing
-from perago.attempt import publish, staging
+from perago.attempt import publish
 from perago.conductor import reporting
 from perago.declare import controls, taskdef
 from perago.declare import task as declared
@@ -92,14 +92,14 @@ def refusals() -> Iterator[str]:
     yield refusal("report", None, head.Place.ELSEWHERE)
     rival = rivals.Rival(staging_name("clean"), None)
     yield str(publish._yields(rival, model.BranchName("main")))
-    yield str(staging.revoked())
+    yield str(publish.revoked())
 
 
 def refusal(step: str, standing: head.Standing | None, place: head.Place = head.Place.ON_INPUT) -> str:
     target = head.Head(model.CommitId("h"), place, standing)
-    plan = decision.decide(attempt_of(step), model.CommitId("a"), target, change_is_empty=False, read_only=False)
-    assert isinstance(plan, decision.Refuse)
-    return plan.reason
+    refused = decision.refusal(attempt_of(step), model.CommitId("a"), target)
+    assert refused is not None
+    return refused.reason
 
 
 def attempt_of(step: str, workflow: str = "w", task: str = "t") -> model.Attempt:

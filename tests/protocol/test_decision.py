@@ -5,9 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from perago.model import Attempt, CommitId, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import (
+    Attempt,
+    BranchName,
+    CommitId,
+    MetaRangeId,
+    Repository,
+    StagedCommit,
+    TaskId,
+    TaskType,
+    WorkerId,
+    WorkflowId,
+)
 from perago.protocol import commit_labels
-from perago.protocol.decision import Keep, Merge, MoveBack, Plan, Refuse, Replace, UnlabelledHead, decide
+from perago.protocol.decision import Keep, Merge, MoveBack, Plan, Refuse, Replace, UnlabelledHead, decide, refusal
 from perago.protocol.head import (
     Abandoned,
     Accepted,
@@ -22,6 +33,7 @@ from perago.protocol.head import (
 
 A, H, OTHER = CommitId("input"), CommitId("head"), CommitId("other")
 OWN = Attempt(WorkflowId("w-own"), TaskId("t-own"), 1, "here", 3, 0, TaskType("x"), WorkerId("n"), 1234, 1)
+STAGED = StagedCommit(Repository("r"), BranchName("staging"), CommitId("staged"), MetaRangeId("content"))
 BY = commit_labels.Labels(WorkflowId("w-by"), TaskId("t-by"), "before", 4000)
 
 ABANDONED = Abandoned(BY, "its task is TIMED_OUT")
@@ -47,12 +59,11 @@ def plan(
     standing: Standing | None = None,
     *,
     empty: bool = False,
-    read_only: bool = False,
     unlabelled: UnlabelledHead = UnlabelledHead.REPLACE,
     own: Attempt = OWN,
 ) -> Plan:
     target = Head(A if place is Place.AT_INPUT else H, place, standing)
-    return decide(own, A, target, change_is_empty=empty, read_only=read_only, unlabelled=unlabelled)
+    return decide(own, A, target, None if empty else STAGED, unlabelled)
 
 
 def reason(
@@ -80,11 +91,11 @@ MAY_GO: dict[tuple[Place, Standing | None, UnlabelledHead], str] = {
 
 def expected(place: Place, standing: Standing | None, setting: UnlabelledHead, *, empty: bool) -> Plan | type[Refuse]:
     if place is Place.AT_INPUT:
-        return Keep() if empty else Merge()
+        return Keep(A) if empty else Merge(STAGED)
     why = MAY_GO.get((place, standing, setting))
     if why is None:
         return Refuse
-    return MoveBack(H, why) if empty else Replace(H, why)
+    return MoveBack(A, H, why) if empty else Replace(STAGED, H, why)
 
 
 @pytest.mark.parametrize("setting", UnlabelledHead)
@@ -100,19 +111,11 @@ def test_every_head(place: Place, standing: Standing | None, empty: bool, settin
 
 
 @pytest.mark.parametrize("setting", UnlabelledHead)
-@pytest.mark.parametrize("empty", BOTH)
 @pytest.mark.parametrize(("place", "standing"), HEADS)
-def test_read_only_keeps_whatever_the_target_shows(
-    place: Place, standing: Standing | None, empty: bool, setting: UnlabelledHead
-) -> None:
-    assert plan(place, standing, empty=empty, read_only=True, unlabelled=setting) == Keep()
-
-
-@pytest.mark.parametrize("empty", BOTH)
-def test_only_a_read_only_attempt_may_decide_without_a_head(empty: bool) -> None:
-    assert decide(OWN, A, None, change_is_empty=empty, read_only=True) == Keep()
-    with pytest.raises(AssertionError):
-        decide(OWN, A, None, change_is_empty=empty, read_only=False)
+def test_early_refusal_is_the_refusal_of_the_decision(place: Place, standing: Standing | None, setting: UnlabelledHead) -> None:
+    target = Head(A if place is Place.AT_INPUT else H, place, standing)
+    decided = decide(OWN, A, target, STAGED, setting)
+    assert refusal(OWN, A, target, setting) == (decided if isinstance(decided, Refuse) else None)
 
 
 def test_a_head_on_the_input_that_was_not_judged_is_never_decided_about() -> None:
@@ -122,7 +125,7 @@ def test_a_head_on_the_input_that_was_not_judged_is_never_decided_about() -> Non
 
 def test_the_default_replaces_a_commit_without_labels() -> None:
     target = Head(H, Place.ON_INPUT, UNLABELLED)
-    assert isinstance(decide(OWN, A, target, change_is_empty=False, read_only=False), Replace)
+    assert isinstance(decide(OWN, A, target, STAGED), Replace)
 
 
 @pytest.mark.parametrize("standing", [ABANDONED, WITHOUT_WORKSPACE, UNLABELLED, *MUST_STAY])

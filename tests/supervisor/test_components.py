@@ -7,7 +7,7 @@ import pytest
 from perago import ipc
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
-from perago.events import Done, Phase, Progress, Removal, Removed, Revoked
+from perago.events import Done, Effect, Phase, Progress, Removal, Removed, Revoked
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
 from perago.process.exit_status import ExitStatus
 from perago.supervisor import attempt_stats, metrics, serve, slot
@@ -42,7 +42,7 @@ def test_message_to_the_executor_survives_encoding(message: ipc.ToExecutor) -> N
         ipc.FenceRequest(3),
         ipc.LookUpRequest(4, TaskId("t"), WorkflowId("w")),
         ipc.LookUpRequest(5, TaskId("t")),
-        ipc.EventEmitted(Done(Phase.BODY, "body", 0.5, error="x")),
+        ipc.EventEmitted(Done(Effect.BODY, 0.5, error="x")),
         ipc.EventEmitted(Progress(Phase.DOWNLOAD, 1, 2, 3, None)),
         ipc.EventEmitted(Removed(Removal.RESTORE, "main", "gone", "head", "why")),
         ipc.EventEmitted(Revoked("step a of workflow w", was_live=False)),
@@ -86,9 +86,9 @@ def test_stats_sum_up_events() -> None:
     stats = attempt_stats.AttemptStats(began=100.0)
     stats.add(Progress(Phase.DOWNLOAD, files=5, bytes=50, total_files=10))
     assert (stats.phase, stats.progress_text()) == (Phase.DOWNLOAD, "5 of 10 files, 50 bytes")
-    stats.add(Done(Phase.DOWNLOAD, "download", 1.5, files=10, bytes=100, requests=11))
-    stats.add(Done(Phase.FENCE, "attempt fence", 0.25))
-    stats.add(Done(Phase.FENCE, "attempt fence", 0.25))
+    stats.add(Done(Effect.DOWNLOAD, 1.5, files=10, bytes=100, requests=11))
+    stats.add(Done(Effect.ATTEMPT_FENCE, 0.25))
+    stats.add(Done(Effect.ATTEMPT_FENCE, 0.25))
     assert stats.progress_text() == ""
     assert stats.summary(now=103.0) == {
         "seconds": 3.0,
@@ -101,15 +101,15 @@ def test_stats_sum_up_events() -> None:
 
 def test_metrics_count_attempt_events() -> None:
     counted = metrics.Metrics()
-    counted.observe("t", Done(Phase.FENCE, "attempt fence", 0.1))
-    counted.observe("t", Done(Phase.FENCE, "attempt fence", 0.1, error="StaleAttemptError"))
+    counted.observe("t", Done(Effect.ATTEMPT_FENCE, 0.1))
+    counted.observe("t", Done(Effect.ATTEMPT_FENCE, 0.1, error="StaleAttemptError"))
     counted.observe("t", Revoked("step a of workflow w", was_live=True))
-    counted.observe("t", Done(Phase.REVOKE, "list staging branches", 0.1))
+    counted.observe("t", Done(Effect.LIST_RIVALS, 0.1))
     counted.observe("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
     counted.observe("t", Removed(Removal.REPLACE, "main", "gone", "head", "why"))
     counted.observe("t", Removed(Removal.MOVE_BACK, "main", "gone", "head", "why"))
-    counted.observe("t", Done(Phase.PUBLISH, "relocate", 0.1, error="LakeUnknown"))
-    counted.observe("t", Done(Phase.DOWNLOAD, "download", 0.1, bytes=7))
+    counted.observe("t", Done(Effect.RELOCATE, 0.1, error="LakeUnknown"))
+    counted.observe("t", Done(Effect.DOWNLOAD, 0.1, bytes=7))
     counted.lease_extended(2.0)
     counted.cancelled("t")
     shown = counted.render().decode()

@@ -15,6 +15,7 @@ from tests.support.attempts import LakeFSAdmin
 from tests.support.conductor_sites import RealConductorSite, take
 
 from perago.attempt import transaction
+from perago.attempt.execution import Execution
 from perago.cli import main
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
@@ -132,7 +133,7 @@ class OperatorHarness:
         return take(self.real.conductor, self.task_type)
 
     def run(self, polled: Polled) -> Published:
-        execution = transaction.Execution(
+        execution = Execution(
             polled.attempt,
             staging_names.execution_id(time.time(), secrets.token_bytes(8)),
             writes(f"data-{secrets.token_hex(4)}"),

@@ -1,6 +1,7 @@
-"""A task declaration as the spine asks for it."""
+"""A task declaration as the transaction runs it."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ class DeclaredTask:
     """Implements `perago.attempt.port.Task`."""
 
     declaration: TaskDeclaration
+    around_body: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    """The context in which the author's function runs."""
 
     @property
     def read_only(self) -> bool:
@@ -29,9 +32,9 @@ class DeclaredTask:
             checks.enforce(self.declaration.workspace.pre, listing, "pre")
 
     def body(self, workspace: object, params: object) -> object:
-        if self.declaration.workspace is None:
-            return self.declaration.function(params)
-        return self.declaration.function(workspace, params)
+        arguments = (params,) if self.declaration.workspace is None else (workspace, params)
+        with self.around_body():
+            return self.declaration.function(*arguments)
 
     def result(self, returned: object) -> Mapping[str, Any]:
         return self.declaration.contract.result_json(returned)

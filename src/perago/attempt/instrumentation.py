@@ -1,4 +1,4 @@
-"""Around each effect of an attempt: how long it took and how it ended, as one event."""
+"""Measures the effects of an attempt: one event per effect, with its duration and its error."""
 
 import contextlib
 from collections.abc import Callable, Generator
@@ -6,29 +6,33 @@ from dataclasses import dataclass
 
 from perago import events
 from perago.attempt import outcome
+from perago.events import Effect
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
-    """Where events go and whose clock measures them (seconds)."""
+class EffectRecorder:
+    """Emits to `emit` what `clock` (seconds) measures."""
 
     emit: events.Emit
     clock: Callable[[], float]
 
     @contextlib.contextmanager
-    def of(self, phase: events.Phase, action: str, if_failed: str = "") -> Generator[None]:
-        """`if_failed` is what the event adds when it went wrong. Says that it began, too: what dies in it says nothing more."""
-        self.emit(events.Progress(phase, note=action))
+    def record(self, effect: Effect, if_failed: str = "") -> Generator[None]:
+        """Around one effect. `if_failed` is the event's detail after a failure.
+
+        The beginning is emitted too: a process that dies during the effect emits nothing more.
+        """
+        self.emit(events.Progress(effect.phase, note=effect.value))
         started = self.clock()
         try:
             yield
         except BaseException as error:
             seconds = self.clock() - started
-            self.emit(events.Done(phase, action, seconds, detail=if_failed, error=outcome.reason(error)))
+            self.emit(events.Done(effect, seconds, detail=if_failed, error=outcome.reason(error)))
             raise
-        self.emit(events.Done(phase, action, self.clock() - started))
+        self.emit(events.Done(effect, self.clock() - started))
 
-    def clean_up(self, action: str, remove: Callable[[], None], if_failed: str) -> None:
-        """Cleaning up changes no result: a failure is said and forgotten."""
-        with contextlib.suppress(Exception), self.of(events.Phase.CLEAN_UP, action, if_failed):
+    def clean_up(self, effect: Effect, remove: Callable[[], None], if_failed: str) -> None:
+        """Record `remove` and ignore its failure, which must not change the attempt's result."""
+        with contextlib.suppress(Exception), self.record(effect, if_failed):
             remove()

@@ -1,8 +1,8 @@
-"""Confirm: a staged change (or none) comes in, the target branch shows it directly on its input, the output's commit id leaves.
+"""Publishes a staged change (or none): the target branch then shows it directly on its input.
 
 Whatever is not certain fails closed. Between reading the target's head and the publish request there is no other request, and
 that one names the staging branch, never a commit: lakeFS resolves the name inside the update that moves the target, so an attempt
-whose branch was deleted can publish nothing any more.
+whose branch was deleted can no longer publish.
 """
 
 import contextlib
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
 from perago import events
-from perago.attempt import instrumentation, staging
+from perago.attempt import instrumentation
+from perago.attempt.execution import Execution
+from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import (
     LakeConflict,
@@ -21,66 +23,74 @@ from perago.errors import (
     LakeUnknown,
     PublishFenceError,
     PublishUnknownError,
+    StaleAttemptError,
 )
+from perago.events import Effect, Removal
 from perago.lake import port as lake_port
-from perago.model import BranchName, Commit, CommitId, Snapshot, Staged, WorkspaceRef
+from perago.model import BranchName, Commit, CommitId, Handle, Snapshot, StagedCommit, WorkspaceRef
 from perago.protocol import commit_labels, decision, head, rivals, staging_names
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    lake: lake_port.Lake
-    effects: instrumentation.Effects
-    staging: staging.Staging
+    execution: Execution
+    staging: Staging
     branch: TargetBranch
-    require_current: Callable[[], Snapshot]
-    """The attempt fence."""
-    publish_seconds: float
-    unlabelled: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
+    workflow_created: int
+    """Creation time of the attempt's own workflow, as the attempt fence read it."""
 
     @property
     def target(self) -> WorkspaceRef:
         return self.staging.target
 
-    def stage(self, staged: Staged, fill: Callable[[BranchName], None]) -> Staged:
-        """Bring the change onto the staging branch and commit it."""
-        with self.needing(staged):
-            fill(staged.branch)
-            return self.staging.commit(staged)
+    @property
+    def lake(self) -> lake_port.Lake:
+        return self.execution.lake
+
+    @property
+    def recorder(self) -> instrumentation.EffectRecorder:
+        return self.execution.recorder
+
+    def stage(self, fill: Callable[[BranchName], None]) -> StagedCommit | None:
+        """Bring the change onto the staging branch and commit it; None where nothing differs from the input."""
+        handle = self.staging.create()
+        with self.explaining_revocation():
+            fill(handle.branch)
+            return self.staging.commit(handle, self._message, self._labels)
 
     @contextlib.contextmanager
-    def needing(self, staged: Staged | None) -> Generator[None]:
-        """Where the staging branch turns out to be gone, another attempt has revoked this one: the failure's reason names it."""
+    def explaining_revocation(self) -> Generator[None]:
+        """Where the staging branch turns out to be deleted, fail with a reason that names the attempt which revoked it."""
         try:
             yield
         except LakeNotFound as error:
-            if staged is not None and not self._exists(staged):
+            handle = self.staging.handle
+            if handle is not None and not self._exists(handle):
                 self._explain_revocation(error)
             raise
 
-    def confirm(self, staged: Staged | None, handle: Callable[[], Staged]) -> CommitId:
-        """Claim, read the head, decide, act, verify. `handle` makes a staging branch at the input where there is none.
+    def publish(self, change: StagedCommit | None) -> CommitId:
+        """Claim, read the head, decide, act, verify; the commit that the output names.
 
         An attempt without a change has nothing to publish, so it takes no part in the order of live attempts until it has to
         move the branch; then it announces itself by a handle and claims the branch again.
         """
-        change_is_empty = staged is None or staged.is_handle
-        own = self._claim(competes=not change_is_empty)
-        plan = self._plan(own, change_is_empty=change_is_empty)
+        own = self._claim(competes=change is not None)
+        plan = decision.decide(self.staging.attempt, self.target.ref, self.branch.look(own), change, self.execution.unlabelled)
         match plan:
-            case decision.Keep():
-                return self.target.ref
+            case decision.Keep(output):
+                return output
             case decision.Refuse(reason):
                 raise PublishFenceError(reason)
-            case decision.Merge():
-                return self._merge(_present(staged))
-            case decision.Replace(abandoned, why):
-                self.require_current()
-                return self._relocate(_present(staged), abandoned, why, events.Removal.REPLACE)
-            case decision.MoveBack(abandoned, why):
-                announced = staged or handle()
+            case decision.Merge(staged):
+                return self._merge(staged)
+            case decision.Replace(staged, removed, why):
+                self.execution.require_current()
+                return self._relocate(staged, removed, why, Removal.REPLACE)
+            case decision.MoveBack(_, removed, why):
+                handle = self.staging.create()
                 self._claim(competes=True)
-                return self._relocate(announced, abandoned, why, events.Removal.MOVE_BACK)
+                return self._relocate(handle, removed, why, Removal.MOVE_BACK)
             case _:
                 assert_never(plan)
 
@@ -100,26 +110,16 @@ class Publication:
 
     def _list_rivals(self, but: BranchName | None = None) -> "_Rivals":
         found = self.branch.list_rivals(but=[self.staging.name] if but is None else [self.staging.name, but])
-        own = self.require_current()
+        own = self.execution.require_current()
         known = [self.branch.ask_about(name) for name in found]
         live = [rival for rival in known if rivals.is_live(rival, self.staging.attempt)]
         return _Rivals(own, known, live, next((rival for rival in live if rivals.precedes(rival, own)), None))
 
-    def _plan(self, own: Snapshot, *, change_is_empty: bool) -> decision.Plan:
-        return decision.decide(
-            self.staging.attempt,
-            self.target.ref,
-            self.branch.look(own),
-            change_is_empty=change_is_empty,
-            read_only=False,
-            unlabelled=self.unlabelled,
-        )
-
     # revoked by another attempt
 
-    def _exists(self, staged: Staged) -> bool:
+    def _exists(self, handle: Handle) -> bool:
         try:
-            self.lake.branch(staged.repository, staged.branch)
+            self.lake.branch(handle.repository, handle.branch)
         except LakeNotFound:
             return False
         return True
@@ -129,25 +129,26 @@ class Publication:
         found = self._list_rivals()
         if found.first is not None:
             self.branch.patience.until(lambda later: later.first is None, self._list_rivals)
-        plan = self._plan(found.own, change_is_empty=False)
-        if isinstance(plan, decision.Refuse):
-            raise PublishFenceError(plan.reason) from error
+        shown = self.branch.look(found.own)
+        refusal = decision.refusal(self.staging.attempt, self.target.ref, shown, self.execution.unlabelled)
+        if refusal is not None:
+            raise PublishFenceError(refusal.reason) from error
         if found.first is not None:
             raise _yields(found.first, self.target.branch) from error
-        raise staging.revoked() from error
+        raise revoked() from error
 
     # act
 
-    def _merge(self, staged: Staged) -> CommitId:
-        with self.effects.of(events.Phase.PUBLISH, "merge"):
+    def _merge(self, staged: StagedCommit) -> CommitId:
+        with self.recorder.record(Effect.MERGE):
             try:
                 merged = self.lake.merge(
                     staged.repository,
                     staged.branch,
                     self.target.branch,
-                    message=self.staging.message,
-                    metadata=self.staging.labels,
-                    timeout=self.publish_seconds,
+                    message=self._message,
+                    metadata=self._labels,
+                    timeout=self.execution.budget.publish_seconds,
                 )
             except LakeUnknown as error:
                 return self._rescue(lambda found: self._shows(found, staged) and self._is_own(found), error)
@@ -155,41 +156,41 @@ class Publication:
                 self._explain(error, "merge into", "fs:CreateCommit on it")
         return self._verify(merged, staged)
 
-    def _relocate(self, staged: Staged, gone: CommitId, why: str, removal: events.Removal) -> CommitId:
-        """To the staged commit, or to where a handle stands, while the head is still `gone`."""
+    def _relocate(self, to: Handle | StagedCommit, gone: CommitId, why: str, removal: Removal) -> CommitId:
+        """Move the target to the staged commit, or to the commit of a handle, provided that its head is still `gone`."""
         self.branch.require_still(gone)
-        with self.effects.of(events.Phase.PUBLISH, "relocate"):
+        with self.recorder.record(Effect.RELOCATE):
             try:
-                self.lake.relocate(staged.repository, self.target.branch, staged.branch, timeout=self.publish_seconds)
+                self.lake.relocate(to.repository, self.target.branch, to.branch, timeout=self.execution.budget.publish_seconds)
             except LakeUnknown as error:
                 # Nothing less than our own commit will do: the abandoned one may hold the same content, and our request may still
                 # come and replace it.
-                self._rescue(lambda found: found.id == staged.commit, error)
+                self._rescue(lambda found: found.id == to.commit, error)
             except LakeError as error:
                 self._explain(error, "relocate", "fs:RevertBranch on it and take it out of the branch protection rules")
-        self.effects.emit(events.Removed(removal, self.target.branch, gone, staged.commit, why))
-        with self.effects.of(events.Phase.VERIFY, "read the head"):
-            if self.branch.read_head().id != staged.commit:
+        self.recorder.emit(events.Removed(removal, self.target.branch, gone, to.commit, why))
+        with self.recorder.record(Effect.READ_HEAD):
+            if self.branch.read_head().id != to.commit:
                 raise PublishFenceError(
                     f"branch {self.target.branch} moved right after it was published: another writer was faster; "
                     "a retry decides about the branch as it is now"
                 )
-        return staged.commit
+        return to.commit
 
     # verify
 
-    def _verify(self, merged: CommitId, staged: Staged) -> CommitId:
-        with self.effects.of(events.Phase.VERIFY, "read the merge commit"):
+    def _verify(self, merged: CommitId, staged: StagedCommit) -> CommitId:
+        with self.recorder.record(Effect.READ_MERGE_COMMIT):
             made = self.lake.commit(staged.repository, merged)
             if self._shows(made, staged):
                 return merged
         return self._mend(made, staged)
 
-    def _shows(self, commit: Commit, staged: Staged) -> bool:
+    def _shows(self, commit: Commit, staged: StagedCommit) -> bool:
         """Directly on the input, and exactly what was staged."""
         return commit.parents == (self.target.ref,) and commit.meta_range_id == staged.content
 
-    def _mend(self, made: Commit, staged: Staged) -> CommitId:
+    def _mend(self, made: Commit, staged: StagedCommit) -> CommitId:
         """The merge met a commit that was not there when the head was read.
 
         If that one is verified as abandoned, the staged commit takes the place of both. Otherwise this attempt removes its own
@@ -198,15 +199,15 @@ class Publication:
         if made.first_parent is None or made.first_parent == self.target.ref:
             raise PublishFenceError(f"the merge into branch {self.target.branch} does not hold what was staged")
         met = self.lake.commit(staged.repository, made.first_parent)
-        standing = self.branch.standing(met, self.require_current()) if met.first_parent == self.target.ref else None
+        standing = self.branch.standing(met, self.execution.require_current()) if met.first_parent == self.target.ref else None
         if not isinstance(standing, head.Abandoned):
             self._undo(made, met.id)
-        return self._relocate(staged, made.id, f"a merge that met {met.id} ({standing.why})", events.Removal.MEND)
+        return self._relocate(staged, made.id, f"a merge that met {met.id} ({standing.why})", Removal.MEND)
 
     def _undo(self, made: Commit, met: CommitId) -> NoReturn:
         with self.staging.second_handle(met, staging_names.UNDO) as handle:
             self._claim(competes=True, but=handle.branch)
-            self._relocate(handle, made.id, "this attempt's own merge, which met a commit that must stay", events.Removal.UNDO)
+            self._relocate(handle, made.id, "this attempt's own merge, which met a commit that must stay", Removal.UNDO)
         raise PublishFenceError(
             f"{met} reached branch {self.target.branch} while this attempt published; its own commit was removed again. "
             "A retry decides about the branch as it is now"
@@ -232,7 +233,15 @@ class Publication:
         by = commit_labels.read(found.metadata)
         return by is not None and by.execution == self.staging.execution
 
-    # words
+    # texts
+
+    @property
+    def _message(self) -> str:
+        return f"{self.staging.attempt.task_type}: {self.staging.attempt.reference_name}"
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, self.workflow_created)
 
     def _unknown(self) -> PublishUnknownError:
         return PublishUnknownError(
@@ -268,10 +277,8 @@ class _Rivals:
     """A live one that precedes this attempt."""
 
 
-def _present(staged: Staged | None) -> Staged:
-    if staged is None:
-        raise AssertionError("a merge or a replacement is only decided for a change that was staged")
-    return staged
+def revoked() -> StaleAttemptError:
+    return StaleAttemptError("another attempt took this one's right to publish by deleting its staging branch")
 
 
 def _yields(rival: rivals.Rival, branch: BranchName) -> PublishFenceError:

@@ -12,6 +12,7 @@ from perago import events
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeNotFound, LakeUnknown, PublishFenceError
+from perago.events import Effect
 from perago.model import Commit, CommitId
 from perago.protocol import commit_labels, head, rivals, staging_names
 
@@ -65,14 +66,14 @@ class Restoration:
                 return reason
             self.branch.revoke(known)
             self.branch.require_still(found.id)
-            with self.staging.effects.of(events.Phase.PUBLISH, "restore"):
+            with self.branch.recorder.record(Effect.RESTORE):
                 try:
                     self.branch.lake.relocate(
                         handle.repository, self.branch.ref.branch, handle.branch, timeout=self.publish_seconds
                     )
                 except LakeNotFound as error:
                     raise PublishFenceError("another attempt publishes to the branch; it decides what becomes of it") from error
-        self.staging.effects.emit(events.Removed(events.Removal.RESTORE, self.branch.ref.branch, found.id, to, why))
+        self.branch.recorder.emit(events.Removed(events.Removal.RESTORE, self.branch.ref.branch, found.id, to, why))
         return None
 
     def _is_same(self, name: staging_names.StagingName) -> bool:

@@ -1,52 +1,73 @@
-"""Try and Cancel: the staging branch of one execution, made from the input commit, committed, and always deleted again."""
+"""The staging branch of one execution: created from the input commit, committed to, and always deleted again."""
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
-from perago import events
 from perago.attempt import instrumentation
-from perago.errors import LakeConflict, LakeNotFound, PublishFenceError, StaleAttemptError
+from perago.errors import LakeConflict, LakeNotFound, PublishFenceError
+from perago.events import Effect
 from perago.lake import port as lake_port
-from perago.model import Attempt, BranchName, CommitId, ExecutionId, Staged, WorkspaceRef
-from perago.protocol import commit_labels, staging_names
+from perago.model import Attempt, BranchName, CommitId, ExecutionId, Handle, StagedCommit, WorkspaceRef
+from perago.protocol import staging_names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Staging:
-    """One execution's right to publish: deleting its branch takes it away."""
+    """The right of one execution to publish: deleting its branch revokes it. Leaving the context deletes the branch."""
 
     lake: lake_port.Lake
-    effects: instrumentation.Effects
+    recorder: instrumentation.EffectRecorder
     attempt: Attempt
     execution: ExecutionId
     target: WorkspaceRef
-    workflow_created: int
-    """Of the attempt's own workflow, as the attempt fence read it."""
-    name: BranchName = field(init=False)
+    handle: Handle | None = field(default=None, init=False)
+    """The branch at the input commit, once it was created."""
+    _cleanup: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", staging_names.staging_branch(self.attempt, self.execution, self.target.branch))
+    @property
+    def name(self) -> BranchName:
+        return staging_names.staging_branch(self.attempt, self.execution, self.target.branch)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def create(self) -> Handle:
+        """The branch at the input commit, created at the first call."""
+        if self.handle is None:
+            self.handle = self._cleanup.enter_context(self._branch(self.name, self.target.ref))
+        return self.handle
 
     @contextlib.contextmanager
-    def branch(self) -> Generator[Staged]:
-        """The branch at the input commit: a handle as it stands, and where the change is brought to. Deleted on the way out."""
-        with self._made(self.name, self.target.ref) as staged:
-            yield staged
-
-    @contextlib.contextmanager
-    def second_handle(self, commit: CommitId, mark: str) -> Generator[Staged]:
-        """A handle at another commit than the input; `mark` says what for."""
+    def second_handle(self, commit: CommitId, mark: str) -> Generator[Handle]:
+        """A second staging branch, at another commit than the input. `mark` distinguishes the names by purpose."""
         name = staging_names.staging_branch(self.attempt, ExecutionId(self.execution + mark), self.target.branch)
-        with self._made(name, commit) as staged:
-            yield staged
+        with self._branch(name, commit) as handle:
+            yield handle
+
+    def commit(self, handle: Handle, message: str, labels: Mapping[str, str]) -> StagedCommit | None:
+        """Commit what was brought onto the branch; None where nothing differs from the input."""
+        with self.recorder.record(Effect.COMMIT):
+            try:
+                made = self.lake.commit_branch(handle.repository, handle.branch, message, labels)
+            except LakeConflict:
+                if any(self.lake.uncommitted(handle.repository, handle.branch)):
+                    raise
+                return None
+        if made.parents != (self.target.ref,):
+            raise PublishFenceError("the staging branch holds a commit that this attempt did not make")
+        return StagedCommit(handle.repository, handle.branch, made.id, made.meta_range_id)
 
     @contextlib.contextmanager
-    def _made(self, name: BranchName, commit: CommitId) -> Generator[Staged]:
-        with self.effects.of(events.Phase.STAGE, "create staging branch"):
+    def _branch(self, name: BranchName, commit: CommitId) -> Generator[Handle]:
+        with self.recorder.record(Effect.CREATE_STAGING_BRANCH):
             self._create(name, commit)
         try:
-            yield Staged(self.target.repository, name, commit)
+            yield Handle(self.target.repository, name, commit)
         finally:
             self._clean_up(name)
 
@@ -58,39 +79,14 @@ class Staging:
                 "the staging branch of this execution exists already: another one works under its id"
             ) from error
         except BaseException:
-            # It may be there although the answer did not say so.
+            # The request may have succeeded although no answer arrived.
             self._clean_up(name)
             raise
 
     def _clean_up(self, name: BranchName) -> None:
-        self.effects.clean_up("delete staging branch", lambda: self.delete(name), "failed to clean staging workspace")
+        def delete() -> None:
+            # Another attempt may have revoked it.
+            with contextlib.suppress(LakeNotFound):
+                self.lake.delete_branch(self.target.repository, name)
 
-    def delete(self, name: BranchName) -> None:
-        """Gone is gone, by whatever request."""
-        with contextlib.suppress(LakeNotFound):
-            self.lake.delete_branch(self.target.repository, name)
-
-    def commit(self, staged: Staged) -> Staged:
-        """Commit what was brought onto the branch. If nothing differs from the input after all, it stays a handle."""
-        with self.effects.of(events.Phase.STAGE, "commit"):
-            try:
-                made = self.lake.commit_branch(staged.repository, staged.branch, self.message, self.labels)
-            except LakeConflict:
-                if any(self.lake.uncommitted(staged.repository, staged.branch)):
-                    raise
-                return staged
-        if made.parents != (self.target.ref,):
-            raise PublishFenceError("the staging branch holds a commit that this attempt did not make")
-        return Staged(staged.repository, staged.branch, made.id, made.meta_range_id)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return commit_labels.write(self.attempt, self.execution, self.target.ref, self.workflow_created)
-
-    @property
-    def message(self) -> str:
-        return f"{self.attempt.task_type}: {self.attempt.reference_name}"
-
-
-def revoked() -> StaleAttemptError:
-    return StaleAttemptError("another attempt took this one's right to publish by deleting its staging branch")
+        self.recorder.clean_up(Effect.DELETE_STAGING_BRANCH, delete, "failed to clean staging workspace")

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from perago import events
-from perago.attempt import instrumentation
+from perago.attempt import cancellation, instrumentation
 from perago.attempt.rival_wait import ONE_LOOK, Patience
 from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, LakeConflict, LakeNotFound, PublishFenceError
+from perago.events import Effect
 from perago.lake import port as lake_port
 from perago.model import Attempt, BranchName, Commit, CommitId, Repository, Snapshot, TaskId, WorkflowId, WorkspaceRef
 from perago.protocol import commit_labels, head, rivals, staging_names
@@ -21,7 +22,7 @@ class TargetBranch:
 
     lake: lake_port.Lake
     conductor: conductor_port.AttemptFence
-    effects: instrumentation.Effects
+    recorder: instrumentation.EffectRecorder
     attempt: Attempt
     ref: WorkspaceRef
     patience: Patience = ONE_LOOK
@@ -56,14 +57,14 @@ class TargetBranch:
     def standing(self, commit: Commit, own: Snapshot) -> head.Standing:
         """What Conductor says of the task that made the commit. Its workflow is asked about only where the task is unfinished."""
         by = commit_labels.read(commit.metadata)
-        seen = None if by is None else self._asked("ask about the head's task", by.task_id)
+        seen = None if by is None else self._asked(Effect.ASK_ABOUT_HEAD_TASK, by.task_id)
         if by is not None and seen is not None and seen.status in UNFINISHED_TASK:
-            seen = self._asked("ask about the head's workflow", by.task_id, by.workflow_id)
+            seen = self._asked(Effect.ASK_ABOUT_HEAD_WORKFLOW, by.task_id, by.workflow_id)
         return head.judge(commit, seen, own=self.attempt, own_run=own.workflow_created)
 
     def list_rivals(self, but: Sequence[BranchName]) -> list[staging_names.StagingName]:
         """Every other staging branch that could still be published to the target."""
-        with self.effects.of(events.Phase.REVOKE, "list staging branches"):
+        with self.recorder.record(Effect.LIST_RIVALS):
             return [
                 name for name in find_staging_names(self.lake, self.ref.repository, self.ref.branch) if name.branch not in but
             ]
@@ -72,7 +73,7 @@ class TargetBranch:
         """With what Conductor says of its task. One whose name does not tell the task counts as unknown."""
         if name.task_id is None or name.workflow_id is None:
             return rivals.Rival(name, None)
-        return rivals.Rival(name, self._asked("ask about a rival's task", name.task_id, name.workflow_id))
+        return rivals.Rival(name, self._asked(Effect.ASK_ABOUT_RIVAL, name.task_id, name.workflow_id))
 
     def revoke(self, doomed: Sequence[rivals.Rival], live: Sequence[rivals.Rival] = ()) -> None:
         """Delete the staging branches of `doomed`, of which Conductor still waits for `live`.
@@ -80,12 +81,12 @@ class TargetBranch:
         Not one may be left behind: an attempt that cannot revoke does not publish.
         """
         for rival in doomed:
-            with self.effects.of(events.Phase.REVOKE, "delete staging branch of another attempt"):
+            with self.recorder.record(Effect.REVOKE_RIVAL):
                 try:
                     self.lake.delete_branch(self.ref.repository, rival.name.branch)
                 except LakeNotFound:
                     continue
-            self.effects.emit(events.Revoked(str(rival), rival in live))
+            self.recorder.emit(events.Revoked(str(rival), rival in live))
 
     def require_still(self, judged: CommitId) -> None:
         """To be called directly before a relocation, which lakeFS does wherever the branch is: it must be where it was judged."""
@@ -102,7 +103,7 @@ class TargetBranch:
         A request that was begun before its staging branch was deleted, by this attempt or another, could otherwise still be
         applied after the next look at the head.
         """
-        with self.effects.of(events.Phase.REVOKE, "interrupt updates"):
+        with self.recorder.record(Effect.INTERRUPT_UPDATES):
             try:
                 self.lake.interrupt_updates(self.ref.repository, self.ref.branch)
             except LakeConflict as error:
@@ -117,10 +118,11 @@ class TargetBranch:
 
     def task(self, task_id: TaskId) -> Snapshot | None:
         """None where Conductor does not know it."""
-        return self._asked("ask about a task", task_id)
+        return self._asked(Effect.ASK_ABOUT_TASK, task_id)
 
-    def _asked(self, action: str, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot | None:
-        with self.effects.of(events.Phase.FENCE, action):
+    def _asked(self, effect: Effect, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot | None:
+        with self.recorder.record(effect):
+            cancellation.require_wanted()
             try:
                 return self.conductor.look_up(task_id, workflow_id)
             except ConductorNotFound:

@@ -12,6 +12,7 @@ from perago import ipc
 from perago import settings as worker_settings
 from perago.attempt import cancellation, declared_task, transaction
 from perago.attempt import port as attempt_port
+from perago.attempt.execution import Execution
 from perago.attempt.rival_wait import LONGEST, Patience
 from perago.declare import module_loader, taskdef
 from perago.declare.signature import WorkspaceKind
@@ -82,10 +83,10 @@ class Executor:
         attempt = run.polled.attempt
         declaration = self._tasks[attempt.task_type]
         budget = declared_task.budget(declaration)
-        execution = transaction.Execution(
+        execution = Execution(
             attempt=attempt,
             id=run.execution_id,
-            task=interruption.InterruptibleTask(declared_task.DeclaredTask(declaration), self._interruption),
+            task=declared_task.DeclaredTask(declaration, self._interruption.during_body),
             lake=self._lake,
             conductor=self._channel,
             workspaces=lambda ref: self._workspace(declaration, ref, run),

@@ -69,8 +69,6 @@ class SupervisorChannel:
         return self._ask(lambda number: ipc.LookUpRequest(number, task_id, workflow_id))
 
     def _ask(self, question: Callable[[int], ipc.ToSupervisor]) -> Snapshot:
-        if cancellation.cancelled():
-            raise errors.AttemptCancelled(f"the attempt was called off: {cancellation.reason()}")
         number, box = next(self._numbers), queue.SimpleQueue[ipc.Answer]()
         self._answers[number] = box
         try:

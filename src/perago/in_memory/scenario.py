@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from perago import events
 from perago.attempt import port, transaction
+from perago.attempt.execution import Execution
 from perago.conductor.port import Polled
 from perago.in_memory import attempt_parts
 from perago.in_memory.conductor import FakeConductor, Step
@@ -130,11 +131,9 @@ class Scene:
 
     # attempts
 
-    def execution(
-        self, attempt: Attempt, task: port.Task, lake: Any = None, workspaces: Workspaces | None = None
-    ) -> transaction.Execution:
+    def execution(self, attempt: Attempt, task: port.Task, lake: Any = None, workspaces: Workspaces | None = None) -> Execution:
         used = lake or self.lake
-        return transaction.Execution(
+        return Execution(
             attempt,
             staging_names.execution_id(0, secrets.token_bytes(8)),
             task,

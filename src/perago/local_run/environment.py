@@ -16,6 +16,7 @@ from typing import Any
 
 from perago import events
 from perago.attempt import declared_task, port, transaction
+from perago.attempt.execution import Execution
 from perago.conductor.port import Polled
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
@@ -102,9 +103,7 @@ def _attempt(
         return watch.over(made)
 
     task = watch.over(declared_task.DeclaredTask(declaration))
-    execution = transaction.Execution(
-        polled.attempt, execution_id, task, store, attempt_parts.DirectFence(server), workspaces, emit=emit
-    )
+    execution = Execution(polled.attempt, execution_id, task, store, attempt_parts.DirectFence(server), workspaces, emit=emit)
     return transaction.run(execution, polled.input)
 
 

@@ -44,7 +44,7 @@ def begin(servers: Servers, command: str, target: WorkspaceRef, emit: events.Emi
     attempt = Attempt(
         WorkflowId(name), TaskId(str(uuid.uuid4())), 0, name, 0, 0, TaskType(name), WorkerId(""), start_time=0, poll_count=0
     )
-    effects = instrumentation.Effects(emit, time.monotonic)
+    recorder = instrumentation.EffectRecorder(emit, time.monotonic)
     execution = staging_names.execution_id(time.time(), urandom(8))
-    staging = Staging(servers.lake, effects, attempt, execution, target, workflow_created=0)
-    return Operation(staging, TargetBranch(servers.lake, LookUps(servers.conductor), effects, attempt, target))
+    staging = Staging(servers.lake, recorder, attempt, execution, target)
+    return Operation(staging, TargetBranch(servers.lake, LookUps(servers.conductor), recorder, attempt, target))

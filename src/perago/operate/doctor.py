@@ -230,15 +230,15 @@ def _refusal(servers: Servers, history: History, task: Json, run: Json, unlabell
     ref = WorkspaceRef(history.repository, history.branch, CommitId(str(evidence.input_of(task).get("ref"))))
     attempt = conductor_wire.attempt(task)
     target = TargetBranch(
-        servers.lake, LookUps(servers.conductor), instrumentation.Effects(events.ignore, time.monotonic), attempt, ref
+        servers.lake, LookUps(servers.conductor), instrumentation.EffectRecorder(events.ignore, time.monotonic), attempt, ref
     )
     try:
         found = target.look(conductor_wire.snapshot(task, run))
     except PeragoError as error:
         reason, is_final = str(error), True
     else:
-        plan = decision.decide(attempt, ref.ref, found, change_is_empty=False, read_only=False, unlabelled=unlabelled)
-        reason = plan.reason if isinstance(plan, decision.Refuse) else None
+        refusal = decision.refusal(attempt, ref.ref, found, unlabelled)
+        reason = refusal.reason if refusal is not None else None
         is_final = not isinstance(found.standing, head.InProgress)
     if reason is None or not is_final:
         return

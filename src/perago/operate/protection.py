@@ -101,7 +101,8 @@ def apply(servers: Servers, repository: Repository, branch: BranchName, wanted: 
     operation = branch_move.begin(servers, "protect", WorkspaceRef(repository, branch, base.id))
     metadata = {commit_labels.PROTECT: "remove" if wanted.is_removal else "install", commit_labels.EXPECTED_HEAD: base.id}
     message = f"perago protect: {'remove' if wanted.is_removal else 'install'} the hooks of branch {branch}"
-    with operation.staging.branch() as handle:
+    with operation.staging as staging:
+        handle = staging.create()
         if wanted.is_removal:
             lake.delete_objects(repository, handle.branch, [wanted.path])
         else:

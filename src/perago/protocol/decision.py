@@ -1,18 +1,18 @@
-"""The publish decision: what is known about the target's head and the change come in, one plan leaves. Nothing else decides."""
+"""The publish decision: from the target's head and the staged change to one plan, which carries what it acts on. Pure."""
 
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from perago.model import Attempt, CommitId
+from perago.model import Attempt, CommitId, StagedCommit
 from perago.protocol import commit_labels, head
 
 _LONGEST_NAME = 60
 
 
 class UnlabelledHead(StrEnum):
-    """What becomes of a commit without Perago's labels that stands directly on the input."""
+    """What to do about a commit without Perago's labels directly on the input."""
 
     REPLACE = "replace"
     REFUSE = "refuse"
@@ -20,33 +20,39 @@ class UnlabelledHead(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The target is where the input was taken: merge the staging branch into it."""
+    """The target is at the input: merge the staging branch into it."""
+
+    change: StagedCommit
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The target shows a commit that has to go: relocate it to the staged commit. `why` is for the record."""
+    """The target shows a commit that may be removed: relocate the target to the staged commit. `why` is for logs."""
 
-    abandoned: CommitId
+    change: StagedCommit
+    removed: CommitId
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Nothing changed and nothing has to: the output is the input."""
+    """Nothing changed and nothing has to be removed: the output is the input."""
+
+    output: CommitId
 
 
 @dataclass(frozen=True, slots=True)
 class MoveBack:
-    """Nothing changed, but the target shows a commit that has to go: relocate it back to the input."""
+    """Nothing changed, but the target shows a commit that may be removed: relocate the target back to the input."""
 
-    abandoned: CommitId
+    output: CommitId
+    removed: CommitId
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The target is where no attempt with this input may touch it."""
+    """The target must not be touched by an attempt with this input."""
 
     reason: str
 
@@ -57,31 +63,40 @@ Plan = Merge | Replace | Keep | MoveBack | Refuse
 def decide(
     attempt: Attempt,
     input_ref: CommitId,
-    target: head.Head | None,
-    *,
-    change_is_empty: bool,
-    read_only: bool,
+    target: head.Head,
+    change: StagedCommit | None,
     unlabelled: UnlabelledHead = UnlabelledHead.REPLACE,
 ) -> Plan:
-    """`target` is None where the head was not read, which only a read-only task may do. `attempt` only words the refusals."""
-    if read_only:
-        return Keep()
-    if target is None:
-        raise AssertionError("the head is read before anything is published")
+    """What to do with the target branch. `change` is None where nothing changed; `attempt` is only named in refusals."""
+    removable = _removable(attempt, input_ref, target, unlabelled)
+    if isinstance(removable, Refuse):
+        return removable
+    if change is None:
+        return Keep(input_ref) if removable is None else MoveBack(input_ref, target.commit, removable)
+    return Merge(change) if removable is None else Replace(change, target.commit, removable)
+
+
+def refusal(
+    attempt: Attempt, input_ref: CommitId, target: head.Head, unlabelled: UnlabelledHead = UnlabelledHead.REPLACE
+) -> Refuse | None:
+    """The refusal that any change of an attempt with this input would get while the head is `target`, or None."""
+    removable = _removable(attempt, input_ref, target, unlabelled)
+    return removable if isinstance(removable, Refuse) else None
+
+
+def _removable(attempt: Attempt, input_ref: CommitId, target: head.Head, unlabelled: UnlabelledHead) -> str | Refuse | None:
+    """Why the head may be removed, or why not. None where nothing has to be removed: the head is the input."""
     match target.place:
         case head.Place.AT_INPUT:
-            return Keep() if change_is_empty else Merge()
+            return None
         case head.Place.ON_INPUT:
-            verdict = _on_input(attempt, input_ref, target, unlabelled)
+            return _on_input(attempt, input_ref, target, unlabelled)
         case head.Place.BESIDE_INPUT:
-            verdict = _beside_input(input_ref, target)
+            return _beside_input(input_ref, target)
         case head.Place.ELSEWHERE:
-            verdict = _elsewhere(input_ref, target)
+            return _elsewhere(input_ref, target)
         case _:
             assert_never(target.place)
-    if isinstance(verdict, Refuse):
-        return verdict
-    return MoveBack(target.commit, verdict) if change_is_empty else Replace(target.commit, verdict)
 
 
 def _on_input(attempt: Attempt, input_ref: CommitId, target: head.Head, unlabelled: UnlabelledHead) -> str | Refuse:

@@ -67,7 +67,7 @@ class SparkBranchWorkspace:
 
     def settle(self) -> None:
         """Nothing of the body writes any more, and nothing lies around that only its writers needed."""
-        with self._said("settle"):
+        with self._said(events.Effect.SETTLE):
             self._stop_watching()
             if self._session is not None:
                 session.require_quiet(self._session)
@@ -84,9 +84,7 @@ class SparkBranchWorkspace:
         self._refuse_foreign(paths)
         committer_leftovers.refuse_bound(change.path for change in changes if change.type is not port.ChangeType.REMOVED)
         self._refuse_moved(self._branch)
-        self._around.emit(
-            events.Done(events.Phase.DIFF, "diff", time.monotonic() - started, len(paths), detail=f"{len(paths)} differ")
-        )
+        self._around.emit(events.Done(events.Effect.DIFF, time.monotonic() - started, len(paths), detail=f"{len(paths)} differ"))
         return BranchChange(paths)
 
     def fill(self, branch: BranchName) -> None:
@@ -150,7 +148,7 @@ class SparkBranchWorkspace:
         )
 
     @contextlib.contextmanager
-    def _said(self, action: str) -> Generator[None]:
+    def _said(self, effect: events.Effect) -> Generator[None]:
         started = time.monotonic()
         yield
-        self._around.emit(events.Done(events.Phase.BODY, action, time.monotonic() - started))
+        self._around.emit(events.Done(effect, time.monotonic() - started))

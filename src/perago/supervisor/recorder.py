@@ -178,7 +178,7 @@ class Recorder:
             case events.Progress(note=note) if observed.log_progress:
                 self._log.info("progress", note=note, **_fields(observed))
             case events.Done(phase=events.Phase.CLEAN_UP, error=str(error)) as done:
-                self._log.warning(done.detail or done.action, error=error, **_fields(observed))
+                self._log.warning(done.detail or done.effect.value, error=error, **_fields(observed))
             case events.Removed() as removed:
                 self._log.warning(
                     "commit removed from the target branch",

@@ -36,10 +36,9 @@ def restore(attempt: SupervisedAttempt, accepted: CommitId, lake: Lake, conducto
     if target is None:
         return []
     emitted: list[Event] = []
-    effects = instrumentation.Effects(emitted.append, time.monotonic)
+    recorder = instrumentation.EffectRecorder(emitted.append, time.monotonic)
     look_ups = LookUps(conductor)
-    own = look_ups.snapshot(attempt.attempt)
-    staging = Staging(lake, effects, attempt.attempt, attempt.execution_id, target, own.workflow_created)
-    branch = TargetBranch(lake, look_ups, effects, attempt.attempt, target)
+    staging = Staging(lake, recorder, attempt.attempt, attempt.execution_id, target)
+    branch = TargetBranch(lake, look_ups, recorder, attempt.attempt, target)
     Restoration(staging, branch, attempt.facts.publish_seconds).restore(accepted)
     return emitted

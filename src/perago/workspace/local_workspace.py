@@ -1,6 +1,5 @@
 """The workspace of a task that takes a `Path`: download, body, diff and upload to the staging branch, for one attempt."""
 
-import contextlib
 import time
 from pathlib import Path
 
@@ -104,18 +103,15 @@ class LocalWorkspace:
         upload.upload_changes(self._lake, target, self._opened().work, self._change, self._cache, self._settings, self._emit)
 
     def close(self) -> None:
-        """Remove the directory. A failure is only an event, because the attempt's result does not depend on it."""
+        """Remove the directory; `WorkspaceError` names what could not be removed."""
         directory, self._directory = self._directory, None
         if self._backfill is not None:
             self._backfill.stop()
         self._cache.flush()
         if directory is None:
             return
-        started = time.monotonic()
-        with contextlib.suppress(OSError):
-            not_removed = directory.remove()
-            error = f"failed to clean local workspace: {not_removed}" if not_removed else None
-            self._emit(events.Done(events.Phase.CLEAN_UP, "remove local workspace", time.monotonic() - started, error=error))
+        if not_removed := directory.remove():
+            raise WorkspaceError(f"failed to clean local workspace: {not_removed}")
 
     def _scan(self) -> scan.ScanResult:
         self._opened().verify()
@@ -135,4 +131,4 @@ class LocalWorkspace:
     def _report_diff(self, change: diff.FileChanges, started: float, files: int) -> None:
         seconds = time.monotonic() - started
         detail = f"{len(change.uploads)} to upload, {len(change.deletes)} to delete"
-        self._emit(events.Done(events.Phase.DIFF, "diff", seconds, files, change.upload_bytes, detail=detail))
+        self._emit(events.Done(events.Effect.DIFF, seconds, files, change.upload_bytes, detail=detail))

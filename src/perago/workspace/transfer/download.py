@@ -212,7 +212,8 @@ class _Downloader:
             self._save_listings()
         manifest = self._manifest()
         self.meter.done(
-            "download", f"{self._reads.files} files and {self._reads.bytes} bytes read from lakeFS, the rest from the cache"
+            events.Effect.DOWNLOAD,
+            f"{self._reads.files} files and {self._reads.bytes} bytes read from lakeFS, the rest from the cache",
         )
         return DownloadResult(manifest, self._not_cached_yet)
 

@@ -38,7 +38,6 @@ class ProgressMeter:
         self._next = now + _STEP_SECONDS
         self._emit(events.Progress(self._phase, self.files, self.bytes, self.total_files, self.total_bytes))
 
-    def done(self, action: str, detail: str = "") -> None:
-        self._emit(
-            events.Done(self._phase, action, time.monotonic() - self._started, self.files, self.bytes, self.requests, detail)
-        )
+    def done(self, effect: events.Effect, detail: str = "") -> None:
+        seconds = time.monotonic() - self._started
+        self._emit(events.Done(effect, seconds, self.files, self.bytes, self.requests, detail))

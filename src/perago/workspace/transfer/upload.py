@@ -61,7 +61,7 @@ def upload_changes(
             pool.submit(batch, heavy=batch[0].size > thread_pool.HEAVY)
         pool.wait_below(1, job.meter.tick)
     cache.flush()
-    job.meter.done("stage", f"{len(changes.uploads)} uploads, {len(changes.deletes)} deletes")
+    job.meter.done(events.Effect.UPLOAD, f"{len(changes.uploads)} uploads, {len(changes.deletes)} deletes")
 
 
 class _Uploader:
