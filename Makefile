@@ -40,7 +40,12 @@ quick: $(READY) ## every test that needs no server, in less than a minute
 
 .PHONY: test
 test: lint ## lint, then every test but the long ones of chaos, on one pair of servers; TEST_ARGS='tests/lake -k merge' selects
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(if $(TEST_ARGS),$(TEST_ARGS),--cov --cov-report=)
+
+.PHONY: coverage
+coverage: $(READY) ## the lines of the package that make quick does not reach
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal -m "not server and not slow and not chaos" \
+	  --cov --cov-report=term-missing:skip-covered --cov-fail-under=0 $(TEST_ARGS)
 
 .PHONY: chaos
 chaos: $(READY) ## full kill matrices, random examples, simulated races and soak; MINUTES=60 for each of the last three (default 5)
@@ -86,5 +91,5 @@ pins: $(READY) ## resolve the requirement pins anew (requirements/*.txt)
 
 .PHONY: clean
 clean: ## remove what the other targets made in this clone (the cache stays)
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist site
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.support import worker_harness
+from tests.support.leftovers import RunTraces
 from tests.support.progress import ProgressLines
 
 from perago.dev import stack as stacks
@@ -28,6 +29,8 @@ SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "che
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []
 _CURRENT_TEST: list[pytest.Item] = []
+_LEFT_BEHIND = pytest.StashKey[list[str]]()
+_TRACES = pytest.StashKey[RunTraces]()
 
 # The same examples on every machine, so that a result depends on the change alone;
 # `--hypothesis-profile=explore` looks for new ones.
@@ -41,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     config.pluginmanager.register(ProgressLines(config), "progress-lines")
+    config.stash[_TRACES] = RunTraces()
     if config.getoption("numprocesses", None) and "not server" not in config.option.markexpr:
         _start(config)
 
@@ -51,6 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.no_cover)  # tracing would double the time, and quicker tests cover the same lines
     items.sort(key=lambda item: not item.path.name.startswith("test_kill"))
 
 
@@ -85,10 +91,28 @@ def _connect_to_this_machine(connection: socket.socket, address: Any) -> None:
 _CONNECT = socket.socket.connect
 
 
-def pytest_unconfigure() -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stops the servers; the run fails if it leaves a process or a directory behind."""
     while _STARTED_HERE:
         del os.environ[_REUSE]
         _STARTED_HERE.pop().stop()
+    traces = session.config.stash.get(_TRACES, None)
+    if traces is not None:
+        session.config.stash[_LEFT_BEHIND] = left = traces.all()
+        traces.close()
+        if left:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash.get(_LEFT_BEHIND, []):
+        terminalreporter.write_line(line, red=True)
+    coverage: Any = config.pluginmanager.get_plugin("_cov")
+    total = getattr(coverage, "cov_total", None)
+    floor = getattr(getattr(coverage, "options", None), "cov_fail_under", None)
+    if total is not None and floor is not None and total >= floor + 1:
+        terminalreporter.write_line(f"coverage is {total:.1f} %: raise fail_under in pyproject.toml to {int(total)}")
 
 
 def _start(config: pytest.Config) -> None:
