@@ -102,6 +102,7 @@ class PublishBudget(DeclaredValue):
     conductor_completion_timeout_seconds: float
     """Bounds the completion request."""
     worker_shutdown_grace_seconds: float
+    """Reserved in the response timeout for a worker that is delayed or stopped; limits nothing by itself."""
     heartbeat_interval_seconds: float
     """The time between two lease extensions."""
 
