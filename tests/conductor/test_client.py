@@ -22,7 +22,7 @@ HANG = -2
 
 @dataclass
 class Scripted:
-    """Answers in order, the last one for ever; keeps what it was asked."""
+    """Answers in order, the last one repeatedly; keeps the requests."""
 
     url: str
     answers: list[tuple[int, object]] = field(default_factory=list)

@@ -57,15 +57,15 @@ def test_an_upload_can_begin_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (9 << 20) + 5])
 def test_hashing_apart_gives_the_same_digest(size: int) -> None:
     data = os.urandom(size)
-    apart = hashing.Apart()
+    threaded = hashing.ThreadedMd5()
     for at in range(0, size, 100_000):
-        apart.update(memoryview(data)[at : at + 100_000])
-    assert apart.hexdigest() == hashlib.md5(data).hexdigest()
-    assert apart.hexdigest() == hashlib.md5(data).hexdigest()
+        threaded.update(memoryview(data)[at : at + 100_000])
+    assert threaded.hexdigest() == hashlib.md5(data).hexdigest()
+    assert threaded.hexdigest() == hashlib.md5(data).hexdigest()
 
 
 def test_large_files_are_hashed_apart_on_both_ways_and_leave_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "HASHED_APART", 1000)
+    monkeypatch.setattr(transfer, "HASHED_IN_THREAD", 1000)
     data = os.urandom(3 << 20)
     source, md5 = file(tmp_path, data), hashlib.md5(data).hexdigest()
     receive = transfer.save("read 'a'", ObjectInfo(ObjectPath("a"), len(data), md5), tmp_path / "into")

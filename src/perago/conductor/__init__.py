@@ -1,1 +1,1 @@
-"""The task authority."""
+"""Conductor: the port, its client, leases, and reporting of results."""

@@ -1,4 +1,4 @@
-"""Conductor over HTTP: the port's verbs out, values in. Reads are retried a little, writes go out once."""
+"""The `Conductor` port on a Conductor server. Reads are tried again, writes are sent once."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -13,9 +13,9 @@ from perago.protocol.statuses import TaskState
 
 LONGEST_POLL = 5.0
 SEARCHED = "50"
-"""Of the tasks of a type that run anywhere, the latest: a lost one is among them unless many were begun since."""
+"""How many tasks of a type are searched, the latest first: a lost one is among them unless many were started since."""
 POLL_SLACK = 10.0
-"""A poll that ends early may have taken a task that then runs nowhere, so its timeout is generous."""
+"""Seconds. A poll that times out may have taken a task that then runs on no worker, so its timeout is generous."""
 
 
 class ConductorClient:
@@ -40,7 +40,7 @@ class ConductorClient:
         self._api.close()
 
     def check(self) -> None:
-        """Reachable, a Conductor, and it accepts the credentials; raises what is wrong otherwise."""
+        """Raise an error unless the address answers as a Conductor server does and accepts the credentials."""
         try:
             found = self._api.read("/tasks/queue/polldata", query={"taskType": "perago.does.not.exist"})
         except ConductorNotFound as error:
@@ -119,5 +119,5 @@ def _handed_out(task_type: TaskType, tasks: Any) -> Polled | None:
     try:
         return task_json.polled(task_json.an_object(tasks[0])) if tasks else None
     except (ConductorRejected, KeyError, TypeError) as error:
-        # It may have been a task before somebody on the way spoilt it.
+        # A proxy may have damaged the reply, and it may have held a task.
         raise ConductorUnknown(f"Conductor's answer to a poll for {task_type} cannot be read") from error

@@ -1,9 +1,9 @@
-"""Lease arithmetic on monotonic seconds: when to extend, until when one may act, and whether what is left is enough."""
+"""Lease arithmetic in monotonic seconds: when to extend, until when an attempt may act, and whether the rest is enough."""
 
 from dataclasses import dataclass, replace
 
 UNLIMITED_SECONDS = 3600.0
-"""What Conductor takes for a task type that names no response timeout."""
+"""Conductor's response timeout for a task type that declares none."""
 LONGEST_INTERVAL = 60.0
 LARGEST_MARGIN = 10.0
 MARGIN_SHARE = 0.1
@@ -19,7 +19,7 @@ class Lease:
 
     @property
     def deadline(self) -> float:
-        """The local end: the server may hand the task to somebody else a margin later."""
+        """The local end of the lease. The server may hand the task to another worker one margin later."""
         return self.renewed_at + self.response_timeout - margin(self.response_timeout)
 
     @property
@@ -47,15 +47,15 @@ def start(response_timeout: float, polled_at: float, heartbeat: float | None = N
 
 
 def margin(response_timeout: float) -> float:
-    """For clocks that drift, requests on their way, and a server that is busy."""
+    """Seconds for clock drift, requests in transit, and a busy server."""
     return min(LARGEST_MARGIN, MARGIN_SHARE * response_timeout)
 
 
 def interval(response_timeout: float, heartbeat: float | None = None) -> float:
-    """Between extensions: early enough that two may fail and a third still comes in time."""
+    """Seconds between extensions: short enough that a third one is in time after two have failed."""
     return min(heartbeat or LONGEST_INTERVAL, LONGEST_INTERVAL, response_timeout / 3)
 
 
 def needed(*, extension: float, fence: float, publish: float, completion: float) -> float:
-    """The worst case of what lies between the decision to publish and the accepted completion."""
+    """Seconds between the decision to publish and the accepted completion in the worst case."""
     return extension + fence + publish + completion

@@ -1,6 +1,6 @@
-"""The verbs Perago needs of the task authority. The Conductor client and the in-memory fake both pass one conformance suite.
+"""The operations that Perago needs of Conductor. The client and the in-memory fake pass one conformance suite.
 
-Every method raises leaves of `ConductorError`. Conductor answers 200 to updates it ignores, so no update here says that it was
+Every method raises leaves of `ConductorError`. Conductor answers 200 to updates it ignores, so no method tells whether an update was
 accepted: read the task.
 """
 
@@ -21,13 +21,13 @@ class Polled:
     input: Mapping[str, Any]
     response_timeout_seconds: float
     timeout_seconds: float = 0
-    """No lease extends this one: work beyond it is lost. 0 means none."""
+    """No lease extension extends this limit: later results are lost. 0 means no limit."""
     input_is_elsewhere: bool = False
-    """It was too large for Conductor, which sent the path of a file in its payload storage instead of it."""
+    """The input was too large for Conductor, which sent the path of a file in its payload storage instead."""
 
 
 class AttemptFence(Protocol):
-    """What an attempt needs of Conductor, and nothing else of it: fresh reads, wherever they are made."""
+    """The reads that an attempt needs of Conductor, in the executor or in the supervisor; never cached."""
 
     def snapshot(self, attempt: Attempt) -> Snapshot:
         """The attempt's own task and its workflow."""
@@ -43,7 +43,7 @@ class AttemptFence(Protocol):
 
 
 class Conductor(Protocol):
-    """Polling, truth, leases, reports and definitions."""
+    """Polls, reads, lease extensions, reports and task definitions."""
 
     def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
         """One task, or None after at most `wait_seconds` (5 at most); `worker_id` carries the poll's nonce."""
@@ -52,37 +52,37 @@ class Conductor(Protocol):
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot: ...
 
     def task(self, task_id: TaskId) -> Snapshot:
-        """The cheaper half of a snapshot: without the workflow's status."""
+        """A snapshot without the workflow's status, in one request instead of two."""
         ...
 
     def extend_lease(self, attempt: Attempt) -> None:
-        """Reset the response timeout. Says nothing about whether the attempt is still current."""
+        """Reset the response timeout. Does not tell whether the attempt is still current."""
         ...
 
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
-        """Send the end of an attempt, once. A COMPLETED one never carries a lease extension; a FAILED one no output."""
+        """Send the result of an attempt, once. A COMPLETED one never carries a lease extension, a FAILED one no output."""
         ...
 
     def report_and_poll(self, attempt: Attempt, outcome: Outcome, worker_id: WorkerId, *, timeout: float) -> Polled | None:
-        """A report and the next poll for the same type in one request; the task that ended is left with the poll's `worker_id`.
+        """A report and the next poll for the same type in one request; the task that ended gets the poll's `worker_id`.
 
         Where no other task is ready it waits for one, for about 0.1 s.
         """
         ...
 
     def hand_back(self, attempt: Attempt) -> None:
-        """Put a task that was polled but not begun back into its queue, for whoever polls next; no retry is spent."""
+        """Put a task that was polled but not started back into its queue; no retry is spent."""
         ...
 
     def handed_out(self, task_type: TaskType, worker_ids: Collection[WorkerId]) -> Sequence[Attempt]:
         """Tasks in progress that these polls were given, for polls whose reply was lost.
 
-        From the server's search index: one that is switched off or behind says of fewer than there are, never of more.
+        From the server's search index: if it is disabled or behind, some tasks are missing, but none is listed wrongly.
         """
         ...
 
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
-        """Lines for the task's log in Conductor's UI, as one entry: it keeps ten of them."""
+        """Lines for the task's log in Conductor's UI, as one entry: Conductor keeps ten."""
         ...
 
     def task_definition(self, task_type: TaskType) -> Mapping[str, Any] | None: ...

@@ -1,6 +1,6 @@
-"""The end of an attempt, delivered: report, read back what Conductor made of it, and report again while that can still be right.
+"""Reports the result of an attempt: sends it, reads back whether Conductor accepted it, and sends it again while that is right.
 
-The caller lets no other request of the same attempt run meanwhile: Conductor's writes are last-write-wins, and a lease extension
+The caller must not run another request of the same attempt meanwhile: in Conductor the last write wins, and a lease extension
 that overlaps a completion erases it.
 """
 
@@ -18,7 +18,7 @@ from perago.protocol.statuses import ENDED_WORKFLOW, TaskState
 
 SHORTEST_REQUEST = 0.2
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
-_TAKEN_AS: dict[TaskStatus, set[str]] = {
+_ACCEPTED_AS: dict[TaskStatus, set[str]] = {
     TaskStatus.COMPLETED: {TaskState.COMPLETED},
     TaskStatus.FAILED: {TaskState.FAILED, TaskState.COMPLETED_WITH_ERRORS},
     TaskStatus.FAILED_WITH_TERMINAL_ERROR: {
@@ -31,23 +31,23 @@ _TAKEN_AS: dict[TaskStatus, set[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A read says that Conductor took this very result."""
+    """A read shows that Conductor accepted this result; `sent` counts the reports."""
 
     sent: int
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """Conductor no longer wants the attempt: timed out, cancelled, rerun, ended by another report, or gone."""
+    """Conductor will not accept the attempt any more: timed out, cancelled, rerun, ended by another report, or deleted."""
 
     reason: str
     accepted: CommitId | None = None
-    """The commit that the task was completed with, by whichever execution."""
+    """The commit that the task was completed with, by this or another execution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The budget ended before a read could tell. Nothing is sent afterwards."""
+    """The time was over before a read showed the result. Nothing is sent afterwards."""
 
     reason: str
 
@@ -73,13 +73,13 @@ class NextPoll:
 
 
 def judge(attempt: Attempt, outcome: Outcome, seen: port.Snapshot) -> Superseded | bool:
-    """True: taken. False: still waiting for a result of this attempt. Otherwise why it never will be taken."""
+    """True: accepted. False: Conductor still waits for a result of this attempt. Otherwise why it will never be accepted."""
     if not fence.same_execution(attempt, seen):
         again = f"the task was handed out again (status {seen.status}, worker {seen.worker_id or 'none'})"
         return Superseded(again, head.accepted_ref(seen))
     if seen.status == TaskState.IN_PROGRESS:
         return Superseded(f"its workflow is {seen.workflow_status}") if seen.workflow_status in ENDED_WORKFLOW else False
-    if seen.status not in _TAKEN_AS[outcome.status]:
+    if seen.status not in _ACCEPTED_AS[outcome.status]:
         return Superseded(f"the task is {seen.status}", head.accepted_ref(seen))
     if outcome.output is not None and seen.output and _plain(seen.output) != _plain(outcome.output):
         return Superseded("the task was completed with another output", head.accepted_ref(seen))
@@ -98,19 +98,19 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Delivery:
-    """Read, send, and read until it is known, at the latest until `deadline` (by `clock`).
+    """Read the task, report, and read again until the result is known, at the latest until `deadline` (by `clock`).
 
-    After a rerun Conductor takes the result of the execution before for that of the new one, whose publication may already have
-    replaced it: hence the read before the first report. `unread` spares it, for an attempt that was handed out a moment ago and
-    publishes nothing. The first report is sent with `next_poll`. `ConductorRejected` passes through: Conductor will never take
+    After a rerun Conductor accepts the result of the previous execution as that of the new one, which may already have replaced
+    its publication: hence the read before the first report. `unread` skips it, for an attempt that was handed out a moment ago
+    and publishes nothing. The first report is sent with `next_poll`. `ConductorRejected` is raised: Conductor will never accept
     this result as it is.
     """
     try:
         sent, trouble = 0, "the lease ended first"
         while deadline - clock() > SHORTEST_REQUEST:
             try:
-                spared = unread and not sent
-                seen = None if spared else _read(conductor, attempt, with_workflow=sent > 1)
+                skip_read = unread and not sent
+                seen = None if skip_read else _read(conductor, attempt, with_workflow=sent > 1)
             except ConductorNotFound:
                 return Superseded("Conductor no longer has the task")
             except (ConductorUnavailable, ConductorUnknown) as error:
@@ -146,12 +146,12 @@ def _release(next_poll: NextPoll | None) -> None:
 
 
 def _read(conductor: port.Conductor, attempt: Attempt, *, with_workflow: bool) -> port.Snapshot:
-    """A task that stays in progress whatever is sent may be stuck in a workflow that has ended."""
+    """With the workflow from the second report on: a task that stays in progress may be stuck in a workflow that has ended."""
     return conductor.snapshot(attempt.workflow_id, attempt.task_id) if with_workflow else conductor.task(attempt.task_id)
 
 
 def _as_reported(attempt: Attempt, seen: port.Snapshot, next_poll: NextPoll | None) -> Attempt:
-    """A report that polls leaves the poll's worker id on the task that ended, if it was taken."""
+    """A report that polls leaves the poll's worker id on the task that ended, if it was accepted."""
     if next_poll is not None and seen.worker_id == next_poll.worker_id:
         return replace(attempt, worker_id=next_poll.worker_id)
     return attempt
@@ -160,7 +160,7 @@ def _as_reported(attempt: Attempt, seen: port.Snapshot, next_poll: NextPoll | No
 def _send(
     conductor: port.Conductor, attempt: Attempt, outcome: Outcome, timeout: float, next_poll: NextPoll | None
 ) -> str | None:
-    """Once; what went wrong, if the reply says nothing certain."""
+    """Report once; the error's text if it is not certain that Conductor processed the report."""
     try:
         if next_poll is None:
             conductor.report(attempt, outcome, timeout=timeout)
@@ -186,7 +186,7 @@ def _send_and_poll(conductor: port.Conductor, attempt: Attempt, outcome: Outcome
 
 
 def _plain(value: Any) -> Any:
-    """JSON as it compares: absent and null are the same, whatever a server does with nulls on the way."""
+    """JSON for comparison, without nulls: a server may drop them."""
     match value:
         case Mapping():
             items = cast("Mapping[str, Any]", value)

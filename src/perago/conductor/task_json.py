@@ -1,4 +1,4 @@
-"""Conductor's JSON to and from our values; pure."""
+"""Converts between Conductor's JSON and values of the model. Pure functions."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -12,12 +12,12 @@ Json = Mapping[str, Any]
 
 
 def segment(text: str) -> str:
-    """One path segment, whatever the name holds."""
+    """Quoted as one segment of a path."""
     return quote(text, safe="")
 
 
 def an_object(answer: Any) -> Json:
-    """`ConductorRejected` for anything else: a page of a proxy, for one."""
+    """The answer if it is a JSON object; `ConductorRejected` otherwise, such as for a proxy's page."""
     if not isinstance(answer, dict):
         raise ConductorRejected(f"Conductor answered with {type(answer).__name__} where an object was expected")
     return cast("Json", answer)
@@ -75,18 +75,18 @@ def snapshot(task: Json, workflow: Json | None = None) -> Snapshot:
 
 
 def update(of: Attempt, status: str) -> dict[str, Any]:
-    """The part that every update carries; always by task id, because a reference name hits whichever attempt is pending."""
+    """The fields of every update; by task id, because a reference name would address the attempt that is pending then."""
     return {"workflowInstanceId": of.workflow_id, "taskId": of.task_id, "workerId": of.worker_id, "status": status}
 
 
 def report(of: Attempt, outcome: Outcome, *, now: float) -> dict[str, Any]:
-    """Output only with COMPLETED: a later retry or loop iteration would read what a failed attempt left."""
+    """Output only with COMPLETED: a later retry or loop iteration would read the output of a failed attempt."""
     body = update(of, outcome.status.value)
     if outcome.status is TaskStatus.COMPLETED:
         body["outputData"] = dict(outcome.output or {})
     elif outcome.reason is not None:
         body["reasonForIncompletion"] = outcome.reason
     if outcome.task_log:
-        # One entry, however many lines: the server keeps only the first ten.
+        # One entry for all lines: the server keeps only the first ten entries.
         body["logs"] = [{"log": "\n".join(outcome.task_log), "taskId": of.task_id, "createdTime": int(now * 1000)}]
     return body

@@ -4,7 +4,6 @@ Reads are tried again a few times, with growing, jittered pauses. A write is sen
 connection without waiting for each other.
 """
 
-import random
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,10 +14,11 @@ from perago.http.connection import Deadline, HttpConnection
 from perago.http.failure import ConnectionBroken, ErrorTable, RequestFailure, RequestStage
 from perago.http.pool import ConnectionPool
 from perago.http.request import HttpRequest, Origin, Receive, ReplyHead, RequestRecord
+from perago.process.backoff import Backoff
 
 READ_TRIES = 4
-FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
+_BACKOFF = Backoff(first=0.2, longest=LONGEST_PAUSE, jitter=(0.5, 1.0))
 IDLE_CONNECTIONS = 64
 """Kept per server; as many threads can work at once without connecting anew."""
 UNPIPELINED_SECONDS = 60.0
@@ -112,7 +112,7 @@ class HttpClient:
             result = self.once(request, receive, send)
             if not isinstance(result, RequestFailure) or number == tries or not result.retry or deadline.passed():
                 return result
-            self._pause(min(LONGEST_PAUSE, max(result.after, FIRST_PAUSE * 2**number * random.uniform(0.5, 1.0))))  # noqa: S311  jitter
+            self._pause(min(LONGEST_PAUSE, max(result.after, _BACKOFF.pause(number))))
         raise AssertionError("unreachable: the last try returns")
 
     def once(self, request: HttpRequest, receive: Receive[T], send: SendBody = send_nothing) -> T | RequestFailure:

@@ -1,4 +1,4 @@
-"""One request to any URL, on a connection of its own, for callers that judge every status themselves."""
+"""One request to any URL, on its own connection, for callers that decide themselves what each status means."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -92,7 +92,7 @@ class ReplyHead:
 
 
 Receive = Callable[[ReplyHead, Iterable[memoryview]], T]
-"""Makes a value of a 2xx reply. `ValueError`, `KeyError` and `TypeError` mean that the reply cannot be understood."""
+"""Turns a 2xx reply into a value. `ValueError`, `KeyError` and `TypeError` mean that the reply cannot be understood."""
 
 
 def read_all(body: Iterable[memoryview], limit: int = MAX_REPLY) -> bytes:

@@ -1,1 +1,1 @@
-"""The versioned store."""
+"""lakeFS: the port, its client, and transfers of objects."""

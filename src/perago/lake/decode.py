@@ -1,4 +1,4 @@
-"""lakeFS's JSON in, values of the model out. A reply that lacks what it should hold raises KeyError, TypeError or ValueError."""
+"""Converts lakeFS's JSON to values of the model. `KeyError`, `TypeError` or `ValueError` mean that a reply is incomplete."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,13 +51,13 @@ def page(reply: Json) -> ObjectPage:
 
 
 def results(reply: Json) -> tuple[Sequence[Json], str | None]:
-    """A page of anything, and where the next one begins."""
+    """The items of one page, and after which of them the next page begins, None if this is the last."""
     more = reply["pagination"]
     return reply["results"], _text(more, "next_offset") if more["has_more"] else None
 
 
 def location(reply: Json) -> tuple[str, str]:
-    """A physical address to upload to, and the link to do it by."""
+    """A physical address, and the presigned link to upload to it."""
     return _text(reply, "physical_address"), _text(reply, "presigned_url")
 
 
@@ -86,5 +86,5 @@ def _text(reply: Json, key: str) -> str:
 
 
 def _presigned(item: Json) -> str | None:
-    """With `presign`, the physical address is a link that anyone may follow; without, it is lakeFS's own affair."""
+    """With `presign`, the physical address is a link that needs no login; without, it is internal to lakeFS."""
     return item["physical_address"] if item.get("physical_address_expiry") else None

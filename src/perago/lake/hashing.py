@@ -1,4 +1,4 @@
-"""MD5 in a thread of its own: bytes in, and the caller goes on receiving or sending while they are hashed."""
+"""MD5 in another thread, so that the caller can receive or send while bytes are hashed."""
 
 import hashlib
 import threading
@@ -7,7 +7,7 @@ from typing import Protocol
 
 _BLOCK = 1 << 20
 _BLOCKS = 4
-"""In use at once; bounds memory, and how far the hash may be behind."""
+"""Buffers in use at once; limits memory, and how far hashing may be behind."""
 
 
 class Md5(Protocol):
@@ -16,8 +16,8 @@ class Md5(Protocol):
     def hexdigest(self) -> str: ...
 
 
-class Apart:
-    """One thread feeds it. The hashing thread lives from the first byte until `hexdigest`, which has to be called."""
+class ThreadedMd5:
+    """Used by one thread. The hashing thread runs from the first byte until `hexdigest`, which must be called."""
 
     def __init__(self) -> None:
         self._md5 = hashlib.md5(usedforsecurity=False)
@@ -28,7 +28,7 @@ class Apart:
         self._used = 0
 
     def update(self, data: memoryview, /) -> None:
-        """Copies the bytes: the caller's buffer is free again."""
+        """Copies the bytes, so that the caller can reuse its buffer."""
         self._start()
         while data:
             count = min(len(data), _BLOCK - self._used)

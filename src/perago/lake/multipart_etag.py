@@ -1,6 +1,6 @@
-"""Objects that were uploaded in parts: whether a file's bytes are those that such an object's checksum announces.
+"""Whether a file has the bytes of an object that was uploaded in parts, by the object's checksum.
 
-Object stores then give the MD5 of the parts' MD5s and their number; lakeFS drops the number, so that it looks like any MD5.
+It is the MD5 of the parts' MD5s and their number; lakeFS drops the number, so that it looks like a plain MD5.
 """
 
 import hashlib
@@ -8,9 +8,9 @@ from pathlib import Path
 
 MIB = 1 << 20
 SMALLEST = 5 * MIB
-"""Of all parts but the last."""
+"""Bytes of each part except the last."""
 _USUAL = tuple(size * MIB for size in (64, 8, 5, 16, 32, 128, 10, 15, 20, 25, 50, 100, 256, 512))
-"""What S3A, boto3, rclone, s3cmd and the like cut an object into; each costs one more look at the bytes."""
+"""Part sizes of S3A, boto3, rclone, s3cmd and similar clients; to try one more costs another read of the file."""
 _BUFFER = 1 << 20
 
 

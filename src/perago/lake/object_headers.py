@@ -1,4 +1,4 @@
-"""Content type and user metadata of an object as a request can carry them."""
+"""Content type and user metadata of an object as headers of an upload."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,14 @@ _FORM = "multipart/form-data"
 
 
 def headers(what: str, content_type: str, metadata: Mapping[str, str]) -> str:
-    """All of it, if headers can hold all of it; the content type alone otherwise."""
+    """The content type, and the metadata if headers can hold all of it. `LakeRejected` for a content type that they cannot."""
     kind = content_type or DEFAULT_CONTENT_TYPE
     if not kind.isascii() or not url_parts.fits_header("content-type", kind) or kind.lower().startswith(_FORM):
         raise LakeRejected(f"{what}: lakeFS cannot be told the content type {kind[:80]!r}")
-    labels = metadata.items() if fit(metadata) else ()
-    return f"Content-Type: {kind}\r\n" + "".join(f"x-lakefs-meta-{key}: {value}\r\n" for key, value in labels)
+    entries = metadata.items() if fit(metadata) else ()
+    return f"Content-Type: {kind}\r\n" + "".join(f"x-lakefs-meta-{key}: {value}\r\n" for key, value in entries)
 
 
 def fit(metadata: Mapping[str, str]) -> bool:
-    """Upper case keys, control characters and outer spaces would not survive; such metadata takes a request of its own."""
+    """Whether headers can hold the metadata: upper case keys, control characters and outer spaces would be lost or changed."""
     return all(url_parts.fits_header(key, value) for key, value in metadata.items())

@@ -1,6 +1,6 @@
-"""The verbs Perago needs of a versioned store. The lakeFS client and the in-memory fake both pass one conformance suite.
+"""The operations that Perago needs of lakeFS. The client and the in-memory fake pass one conformance suite.
 
-Every method raises leaves of `LakeError`, and `WorkspaceError` where the trouble is a local file. Reads may be retried inside; a
+Every method raises leaves of `LakeError`, and `WorkspaceError` for a problem with a local file. Reads may be retried inside; a
 write is sent at most once, and one that broke off after it was sent, or was answered by a 5xx, raises `LakeUnknown`.
 """
 
@@ -46,7 +46,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class SmallFile:
-    """One that fits into memory, on its way out."""
+    """A file to upload that is held in memory."""
 
     path: ObjectPath
     data: bytes
@@ -56,7 +56,7 @@ class SmallFile:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the server's storage can do beside moving bytes through lakeFS itself."""
+    """What the server's storage supports besides transfers through lakeFS itself."""
 
     presign_read: bool = False
     presign_write: bool = False
@@ -64,7 +64,7 @@ class Capabilities:
 
 
 class Lake(Protocol):
-    """About a dozen verbs on repositories, branches, commits and objects."""
+    """Operations on branches, commits and objects."""
 
     def capabilities(self) -> Capabilities: ...
 
@@ -166,7 +166,7 @@ class Lake(Protocol):
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
         """Delete at most `PAGE` objects in one request; missing ones are no error, any refused one is.
 
-        lakeFS does not mind a missing branch here either; the commit that follows does.
+        lakeFS ignores a missing branch here; the commit that follows fails.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Bytes between a reply or a request and a local file: constant memory, MD5 on the way, and never a wrong file left behind."""
+"""Transfers between HTTP and local files, in constant memory, with the MD5 computed on the way; no incomplete file is left."""
 
 import hashlib
 import os
@@ -15,20 +15,20 @@ from perago.lake import hashing, multipart_etag
 from perago.model import ObjectInfo
 
 SMALL = 64 * 1024
-"""Files up to this size travel in one piece with their request's head."""
-HASHED_APART = 64 << 20
-"""Larger files are hashed by a thread of their own: there are fewer of them than cores, and one alone waits for its MD5."""
+"""Bytes up to which a file is sent in one piece with the head of its request."""
+HASHED_IN_THREAD = 64 << 20
+"""Bytes from which another thread hashes a file: few of them are transferred at once, so cores are idle."""
 _BUFFER = 256 * 1024
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def is_md5(checksum: str) -> bool:
-    """LakeFS and object stores give the plain MD5 of what was uploaded in one piece; for the rest see `parts`, or anything."""
+    """Whether it may be an MD5. For objects that were uploaded in parts see `multipart_etag`."""
     return _MD5.fullmatch(checksum) is not None
 
 
 def save(what: str, info: ObjectInfo, into: Path) -> Callable[[ReplyHead, Iterable[memoryview]], str]:
-    """Receives an object's bytes into a new file that exists afterwards only if they are the announced ones; their MD5."""
+    """Receives an object into a new file and returns its MD5. Size and checksum must match, or no file is left."""
 
     def receive(head: ReplyHead, body: Iterable[memoryview]) -> str:
         if head.length is not None and head.length not in (info.size, -1):
@@ -46,7 +46,7 @@ def save(what: str, info: ObjectInfo, into: Path) -> Callable[[ReplyHead, Iterab
 
 
 def checked(what: str, info: ObjectInfo, data: bytes) -> str:
-    """The MD5 of an object that fits into memory, if its bytes are the announced ones."""
+    """The MD5 of an object in memory; `LakeCorrupt` unless size and checksum match."""
     if len(data) != info.size:
         raise LakeCorrupt(f"{what}: {len(data)} bytes, {info.size} were announced")
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
@@ -56,7 +56,7 @@ def checked(what: str, info: ObjectInfo, data: bytes) -> str:
 
 
 def load(what: str, info: ObjectInfo) -> Callable[[ReplyHead, Iterable[memoryview]], tuple[str, bytes]]:
-    """Receives a small object's bytes into memory: their MD5 and themselves."""
+    """Receives a small object into memory and returns its MD5 and its bytes."""
 
     def receive(head: ReplyHead, body: Iterable[memoryview]) -> tuple[str, bytes]:
         if head.length is not None and head.length not in (info.size, -1):
@@ -73,7 +73,7 @@ def load(what: str, info: ObjectInfo) -> Callable[[ReplyHead, Iterable[memoryvie
 
 
 class UploadSource:
-    """One local file on its way out, from its beginning each time. `md5` is that of the bytes that were sent, once they are."""
+    """A local file to upload, from its beginning each time. `md5` is the one of the bytes that were sent."""
 
     def __init__(self, file: int, size: int, source: Path) -> None:
         self.size = size
@@ -86,11 +86,11 @@ class UploadSource:
         return self._md5.hexdigest()
 
     def finish(self) -> None:
-        """No more bytes: ends what hashes them."""
+        """No more bytes follow: ends the hashing thread."""
         self._md5.hexdigest()
 
     def content(self) -> bytes:
-        """All of it at once, for small files."""
+        """The whole file, for small ones."""
         return b"".join(bytes(part) for part in self._parts())
 
     def send(self, connection: HttpConnection, deadline: Deadline) -> None:
@@ -98,7 +98,7 @@ class UploadSource:
             connection.send(part, deadline)
 
     def _parts(self) -> Iterator[memoryview]:
-        """Exactly `size` bytes. The last part waits until the file's end is seen, so a growing file is never sent whole."""
+        """Exactly `size` bytes. The last part comes after the file's end was seen, so a growing file is never sent whole."""
         os.lseek(self._file, 0, os.SEEK_SET)
         self.finish()
         self._md5 = _md5_of(self.size)
@@ -130,7 +130,7 @@ class UploadSource:
 
 @contextmanager
 def upload(source: Path) -> Generator[UploadSource]:
-    """A regular file; a symlink or fifo that took its place is refused, and never waited for."""
+    """Open a regular file. A symbolic link or fifo in its place is refused without blocking."""
     try:
         file = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -149,11 +149,11 @@ def upload(source: Path) -> Generator[UploadSource]:
 
 
 def _md5_of(size: int) -> hashing.Md5:
-    return hashing.Apart() if size >= HASHED_APART else hashlib.md5(usedforsecurity=False)
+    return hashing.ThreadedMd5() if size >= HASHED_IN_THREAD else hashlib.md5(usedforsecurity=False)
 
 
 def _copy(body: Iterable[memoryview], file: int, limit: int) -> tuple[int, str]:
-    """Size and MD5 of what was written; stops reading once there is more than there may be."""
+    """Size and MD5 of what was written; stops once there are more than `limit` bytes."""
     md5 = _md5_of(limit)
     size = 0
     try:
@@ -172,7 +172,7 @@ def _copy(body: Iterable[memoryview], file: int, limit: int) -> tuple[int, str]:
 
 @contextmanager
 def _new_file(path: Path) -> Generator[int]:
-    """A file that is gone again if anything goes wrong before the end."""
+    """A new file, removed again if an error occurs."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What may stand in a request: repository, branch and object names in; checked and quoted parts of a URL out."""
+"""Checks names of repositories, branches, refs and objects, and quotes them as parts of a URL."""
 
 import re
 from urllib.parse import quote
@@ -54,5 +54,5 @@ def encoded(name: str) -> bytes:
 
 
 def fits_header(key: str, value: str) -> bool:
-    """Whether a piece of user metadata survives as an HTTP header: lower case name, no control characters, no outer spaces."""
+    """Whether a piece of user metadata can be an HTTP header: lower case name, no control characters, no outer spaces."""
     return _HEADER_NAME.fullmatch(key) is not None and value == value.strip() and _CONTROL.search(value) is None

@@ -1,6 +1,7 @@
-"""Downloads one file and goes on where an earlier try stopped: URL, destination and checksum in, exit code and one last line out.
+"""Script: downloads one file and continues an earlier download; arguments are URL, destination and checksum.
 
-A script of its own (standard library only), so that a stop request can end it in the middle of a read.
+It runs as a process of its own, so that a stop request can end it in the middle of a read. It uses the standard library, not
+`perago.http`, which has neither redirects nor the proxies of the environment: downloads from public registries need both.
 """
 
 import hashlib
