@@ -1,7 +1,7 @@
 """The operations that Perago needs of Conductor. The client and the in-memory fake pass one conformance suite.
 
-Every method raises leaves of `ConductorError`. Conductor answers 200 to updates it ignores, so no method tells whether an update was
-accepted: read the task.
+Every method raises leaves of `ConductorError`. Conductor answers 200 to updates it ignores, so no method tells whether an update
+was accepted: read the task.
 """
 
 from collections.abc import Collection, Mapping, Sequence
