@@ -1,4 +1,4 @@
-"""What bodies do to their process, and that the next one does not notice."""
+"""Bodies that change their process or start others: nothing of it reaches the next attempt."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.worker_harness import PLAIN, WorkerHarness, alive, children, eventually
 
 
-def test_what_a_body_prints_is_in_the_log_with_its_attempt(harness: WorkerHarness) -> None:
+def test_output_of_a_body_is_logged_with_its_attempt(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     workflow = harness.plain(do="print")
     assert harness.ended(workflow) == "COMPLETED"
@@ -23,7 +23,7 @@ def test_what_a_body_prints_is_in_the_log_with_its_attempt(harness: WorkerHarnes
     assert "a line on stderr" in file.read_text()
 
 
-def test_a_mess_is_cleaned_up_before_the_next_attempt(harness: WorkerHarness) -> None:
+def test_process_state_is_restored_before_the_next_attempt(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     executors = worker.executors()
     assert harness.ended(harness.plain(do="mess")) == "COMPLETED"
@@ -38,7 +38,7 @@ def test_a_mess_is_cleaned_up_before_the_next_attempt(harness: WorkerHarness) ->
     assert worker.executors() == executors
 
 
-def test_a_fork_that_comes_back_out_of_the_body_reports_nothing(harness: WorkerHarness) -> None:
+def test_forked_child_that_returns_from_the_body_reports_nothing(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     workflow = harness.plain(do="fork", text="parent")
     assert harness.ended(workflow) == "COMPLETED"
@@ -49,7 +49,7 @@ def test_a_fork_that_comes_back_out_of_the_body_reports_nothing(harness: WorkerH
     assert len(worker.said("attempt")) == 2
 
 
-def test_what_a_body_started_dies_with_its_executor(harness: WorkerHarness) -> None:
+def test_processes_of_a_body_end_with_its_executor(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     noted = harness.folder / "child"
     harness.plain(do="child", text=str(noted), seconds=60)
@@ -59,7 +59,7 @@ def test_what_a_body_started_dies_with_its_executor(harness: WorkerHarness) -> N
     eventually(lambda: not alive(child), within=5)
 
 
-def test_what_a_body_started_dies_with_a_killed_supervisor(harness: WorkerHarness) -> None:
+def test_processes_of_a_body_end_with_a_killed_supervisor(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     noted: Path = harness.folder / "child"
     harness.plain(do="child", text=str(noted), seconds=60)
@@ -71,13 +71,13 @@ def test_what_a_body_started_dies_with_a_killed_supervisor(harness: WorkerHarnes
 
 
 def daemon(harness: WorkerHarness, name: str = "daemon", seconds: float = 0) -> int:
-    """One that a body started and abandoned: another session, another parent, another environment."""
+    """A process that a body started and abandoned: another session, parent and environment."""
     noted: Path = harness.folder / name
     harness.plain(do="daemon", text=str(noted), seconds=seconds)
     return int(eventually(lambda: noted.exists() and noted.read_text()))
 
 
-def test_a_daemon_outlives_its_attempt_and_not_its_executor(harness: WorkerHarness) -> None:
+def test_daemon_outlives_its_attempt_but_not_its_executor(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     left = daemon(harness)
     worker.until("attempt")
@@ -89,14 +89,14 @@ def test_a_daemon_outlives_its_attempt_and_not_its_executor(harness: WorkerHarne
     eventually(lambda: worker.executors() not in ([], [executor]))
 
 
-def test_a_daemon_that_ends_by_itself_leaves_no_zombie(harness: WorkerHarness) -> None:
+def test_daemon_that_exits_is_reaped(harness: WorkerHarness) -> None:
     harness.start(PLAIN)
     left = daemon(harness)
     os.kill(left, signal.SIGKILL)
     eventually(lambda: not Path(f"/proc/{left}").exists(), within=5)
 
 
-def test_daemons_die_with_a_killed_supervisor(harness: WorkerHarness) -> None:
+def test_daemons_end_with_a_killed_supervisor(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, jobs=2)
     left = [daemon(harness, "idle"), daemon(harness, "busy", seconds=60)]
     worker.executors()
@@ -104,7 +104,7 @@ def test_daemons_die_with_a_killed_supervisor(harness: WorkerHarness) -> None:
     eventually(lambda: not worker.survivors() and not any(map(alive, left)), within=5)
 
 
-def test_daemons_die_with_a_worker_that_stops(harness: WorkerHarness) -> None:
+def test_daemons_end_with_a_stopped_worker(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     left = daemon(harness)
     worker.until("attempt")
@@ -112,7 +112,7 @@ def test_daemons_die_with_a_worker_that_stops(harness: WorkerHarness) -> None:
     assert not alive(left)
 
 
-def test_daemons_of_an_attempt_that_was_called_off_are_killed_and_its_executor_lives(harness: WorkerHarness) -> None:
+def test_daemons_of_a_cancelled_attempt_are_killed_and_its_executor_survives(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     executors = worker.executors()
     noted: Path = harness.folder / "daemon"
@@ -124,7 +124,7 @@ def test_daemons_of_an_attempt_that_was_called_off_are_killed_and_its_executor_l
     assert worker.executors() == executors
 
 
-def test_a_killed_guardian_takes_everything_with_it_and_the_slot_recovers(harness: WorkerHarness) -> None:
+def test_killed_guardian_ends_everything_and_the_slot_recovers(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RETRIES="0")
     left = [daemon(harness, "idle")]
     worker.until("attempt")
@@ -137,5 +137,5 @@ def test_a_killed_guardian_takes_everything_with_it_and_the_slot_recovers(harnes
     assert harness.ended(workflow) == "FAILED"
     assert "the executor was killed by SIGKILL (9) in phase body" in harness.tasks(workflow)[0]["reasonForIncompletion"]
     eventually(lambda: not any(map(alive, [executor, *left])), within=5)
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), within=5, what="the end of the zombies")
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), within=5, what="all children are reaped")
     assert harness.ended(harness.plain()) == "COMPLETED"

@@ -69,8 +69,8 @@ def test_deaths_in_words(code: int, words: str) -> None:
 
 
 def test_first_restart_is_immediate_and_pauses_are_bounded() -> None:
-    assert [slot.backoff(exits) for exits in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
-    assert slot.backoff(1000) == slot.LONGEST_BACKOFF
+    assert [slot.RESTART_BACKOFF.pause(exits - 1) for exits in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
+    assert slot.RESTART_BACKOFF.pause(1000) == 30.0
 
 
 def test_label_of_many_modules_fits_into_a_file_name() -> None:

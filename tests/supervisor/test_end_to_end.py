@@ -1,4 +1,4 @@
-"""A real worker, a real Conductor, a real lakeFS: what a workflow gets, and what the branch shows afterwards."""
+"""A worker with real servers: the output of workflows and the history of the branch."""
 
 import re
 
@@ -33,10 +33,10 @@ def test_every_kind_of_task_in_one_workflow(harness: WorkerHarness) -> None:
     assert harness.left_workspaces() == []
 
 
-def test_an_abandoned_publication_is_replaced(harness: WorkerHarness) -> None:
+def test_abandoned_publication_is_replaced(harness: WorkerHarness) -> None:
     harness.start(GROW)
     base = harness.seed()
-    abandoned = harness.site.publish("main", {"data/log.txt": b"nobody accepted this\n"})
+    abandoned = harness.site.publish("main", {"data/log.txt": b"never accepted\n"})
     workflow = harness.grow(base, line="mine")
     assert harness.ended(workflow) == "COMPLETED"
     head = harness.head()
@@ -63,7 +63,7 @@ FAILURES = {
 }
 
 
-def test_every_failure_arrives_with_its_status_and_a_reason_to_act_on(harness: WorkerHarness) -> None:
+def test_every_failure_is_reported_with_status_and_reason(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, jobs=2, E2E_RETRIES="0")
     workflows = {what: harness.plain(do=what) for what in FAILURES}
     workflows["input"] = harness.real.start_workflow([harness.step(PLAIN, "it", {"do": 5, "unknown": 1})])
@@ -88,9 +88,7 @@ def test_every_failure_arrives_with_its_status_and_a_reason_to_act_on(harness: W
         ({"line": "link"}, "FAILED", "workspace publication does not support symlinks: link"),
     ],
 )
-def test_a_workspace_that_must_not_be_published_changes_nothing(
-    harness: WorkerHarness, params: dict[str, str], status: str, reason: str
-) -> None:
+def test_rejected_workspace_changes_nothing(harness: WorkerHarness, params: dict[str, str], status: str, reason: str) -> None:
     harness.start(GROW, E2E_RETRIES="0")
     base = harness.seed()
     workflow = harness.grow(base, **params)
@@ -102,7 +100,7 @@ def test_a_workspace_that_must_not_be_published_changes_nothing(
     assert harness.staging_branches() == []
 
 
-def test_a_pre_check_that_fails_is_terminal_and_the_body_does_not_run(harness: WorkerHarness) -> None:
+def test_failed_pre_check_is_terminal_and_the_body_does_not_run(harness: WorkerHarness) -> None:
     harness.start(GROW)
     base = harness.site.publish("main", {"data/other.txt": b""})
     gate = harness.gate()
@@ -114,7 +112,7 @@ def test_a_pre_check_that_fails_is_terminal_and_the_body_does_not_run(harness: W
     assert not gate.path.with_suffix(".entered").exists()
 
 
-def test_the_traceback_is_in_conductors_task_log_and_in_the_workers(harness: WorkerHarness) -> None:
+def test_traceback_is_in_the_task_log_and_in_the_worker_log(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RETRIES="0")
     workflow = harness.plain(do="raise")
     harness.ended(workflow)
@@ -127,7 +125,7 @@ def test_the_traceback_is_in_conductors_task_log_and_in_the_workers(harness: Wor
     assert logged["task_id"] == task["taskId"]
 
 
-def test_five_steps_with_crashes_end_in_exactly_the_expected_history(harness: WorkerHarness) -> None:
+def test_five_steps_with_crashes_leave_exactly_the_expected_history(harness: WorkerHarness) -> None:
     worker = harness.start(GROW, jobs=2, E2E_RETRIES="3")
     base = harness.seed()
     given = harness.workspace(base)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, eventually
 
 
-def test_a_body_that_holds_the_interpreter_keeps_its_lease(harness: WorkerHarness) -> None:
+def test_body_that_holds_the_interpreter_keeps_its_lease(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RESPONSE="3")
     workflow = harness.plain(do="hold", seconds=8)
     assert harness.ended(workflow) == "COMPLETED"
@@ -16,7 +16,7 @@ def test_a_body_that_holds_the_interpreter_keeps_its_lease(harness: WorkerHarnes
     assert worker.until("attempt")["delivery"] == "accepted"
 
 
-def test_a_body_that_prints_without_end_keeps_its_lease_and_its_worker_answers(harness: WorkerHarness) -> None:
+def test_body_that_floods_stdout_keeps_its_lease_and_a_responsive_worker(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RESPONSE="3", E2E_RETRIES="0", options=("--register", "--metrics-port", "0"))
     port = worker.said("metrics and health are served")[0]["port"]
     workflow = harness.plain(do="flood", seconds=6)
@@ -30,7 +30,7 @@ def test_a_body_that_prints_without_end_keeps_its_lease_and_its_worker_answers(h
     assert harness.tasks(workflow)[0]["status"] == "COMPLETED"
 
 
-def test_a_terminated_workflow_reaches_the_body_as_cancellation(harness: WorkerHarness) -> None:
+def test_terminated_workflow_cancels_the_body(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     found = harness.folder / "found"
     workflow = harness.plain(do="until-cancelled", seconds=60, text=str(found))
@@ -42,7 +42,7 @@ def test_a_terminated_workflow_reaches_the_body_as_cancellation(harness: WorkerH
     assert "CANCELED" in worker.said("attempt called off")[0]["cause"]
 
 
-def test_a_body_that_does_not_ask_is_interrupted_and_its_executor_lives(harness: WorkerHarness) -> None:
+def test_body_that_does_not_check_is_interrupted_and_its_executor_survives(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     executor = worker.executors()
     workflow = harness.plain(do="swallow", seconds=60)
@@ -54,7 +54,7 @@ def test_a_body_that_does_not_ask_is_interrupted_and_its_executor_lives(harness:
     assert harness.ended(harness.plain()) == "COMPLETED"
 
 
-def test_a_body_that_refuses_the_signal_is_killed_and_the_slot_recovers(harness: WorkerHarness) -> None:
+def test_body_that_ignores_the_signal_is_killed_and_the_slot_recovers(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     (executor,) = worker.executors()
     workflow = harness.plain(do="stubborn", seconds=90)
@@ -66,7 +66,7 @@ def test_a_body_that_refuses_the_signal_is_killed_and_the_slot_recovers(harness:
     assert executor not in worker.executors()
 
 
-def test_nothing_is_published_for_a_workflow_that_was_terminated_meanwhile(harness: WorkerHarness) -> None:
+def test_attempt_of_a_terminated_workflow_publishes_nothing(harness: WorkerHarness) -> None:
     worker = harness.start(GROW)
     base, gate = harness.seed(), harness.gate()
     workflow = harness.grow(base, gate=str(gate))
@@ -79,7 +79,7 @@ def test_nothing_is_published_for_a_workflow_that_was_terminated_meanwhile(harne
     assert harness.left_workspaces() == []
 
 
-def test_a_rerun_meanwhile_leaves_the_older_execution_without_effect(harness: WorkerHarness) -> None:
+def test_rerun_leaves_the_older_execution_without_effect(harness: WorkerHarness) -> None:
     worker = harness.start(GROW, jobs=2)
     base, gate = harness.seed(), harness.gate()
     workflow = harness.grow(base, gate=str(gate), line="once")
@@ -98,7 +98,7 @@ def test_a_rerun_meanwhile_leaves_the_older_execution_without_effect(harness: Wo
     assert harness.log_at(harness.head().id) == "once\n"
 
 
-def test_work_beyond_its_timeout_is_called_off_here(harness: WorkerHarness) -> None:
+def test_attempt_beyond_its_timeout_is_cancelled(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RESPONSE="2", E2E_TIMEOUT="3", E2E_RETRIES="0")
     found = harness.folder / "found"
     began = time.monotonic()
@@ -110,7 +110,7 @@ def test_work_beyond_its_timeout_is_called_off_here(harness: WorkerHarness) -> N
     assert line["status"] == "FAILED"
 
 
-def test_a_dead_executor_is_reported_at_once_and_its_retry_completes(harness: WorkerHarness) -> None:
+def test_dead_executor_is_reported_at_once_and_the_retry_completes(harness: WorkerHarness) -> None:
     harness.start(PLAIN, E2E_RESPONSE="60")
     harness.ended(harness.plain())
     mark: Path = harness.folder / "mark"

@@ -11,6 +11,7 @@ from tests.support.worker_harness import PLAIN, WorkerHarness, eventually
 from perago.errors import ConductorUnavailable
 from perago.in_memory.conductor import FakeConductor, Step
 from perago.model import Attempt, TaskType, WorkerId
+from perago.process.backoff import Backoff
 from perago.supervisor import lost_polls, recorder
 from perago.supervisor.blocking_calls import BlockingCalls
 
@@ -46,7 +47,7 @@ class StaleIndex(FakeConductor):
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lost_polls, "SEARCH_AFTER", (0.01, 0.02, 0.03))
-    monkeypatch.setattr(lost_polls, "pause_after", lambda failures: 0.01)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(lost_polls, "SERVER_BACKOFF", Backoff(first=0.01, longest=0.01))
 
 
 def search(server: FakeConductor, *worker_ids: str) -> list[recorder.WorkerEvent]:

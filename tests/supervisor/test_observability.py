@@ -1,4 +1,4 @@
-"""What an operator sees: logs, metrics, health, status, and that no module starves another."""
+"""Logs, metrics, health and status of a worker, and fairness between modules."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def test_one_summary_line_per_attempt(harness: WorkerHarness) -> None:
     assert [json.loads(text) for text in files[0].read_text().splitlines() if '"attempt"' in text][-1] == line
 
 
-def test_secrets_are_in_no_log(harness: WorkerHarness) -> None:
+def test_logs_contain_no_secrets(harness: WorkerHarness) -> None:
     worker = harness.start(GROW, E2E_RETRIES="0")
     harness.ended(harness.grow(harness.seed(), line="temporary"))
     worker.until("attempt")
@@ -105,7 +105,7 @@ def test_status_shows_slots_attempts_and_recent_outcomes(harness: WorkerHarness)
     assert status(harness)[0] == 1
 
 
-def test_a_killed_worker_is_not_shown(harness: WorkerHarness) -> None:
+def test_status_does_not_show_a_killed_worker(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     eventually(lambda: status(harness)[0] == 0)
     worker.kill()
@@ -113,7 +113,7 @@ def test_a_killed_worker_is_not_shown(harness: WorkerHarness) -> None:
     assert list((harness.logs / ".workers").iterdir()) == []
 
 
-def test_more_modules_than_slots_and_none_starves(harness: WorkerHarness) -> None:
+def test_no_module_starves_with_more_modules_than_slots(harness: WorkerHarness) -> None:
     worker = harness.start(GROW, LOOK, PLAIN, jobs=1)
     base = harness.seed()
     began = time.monotonic()
@@ -128,7 +128,7 @@ def test_more_modules_than_slots_and_none_starves(harness: WorkerHarness) -> Non
     assert time.monotonic() - began < 60
 
 
-def test_a_definition_that_differs_is_said(harness: WorkerHarness) -> None:
+def test_different_definition_is_a_warning(harness: WorkerHarness) -> None:
     harness.start(PLAIN).stop()
     worker = harness.start(PLAIN, options=(), E2E_RESPONSE="77")
     warnings = [line["event"] for line in worker.lines() if line.get("level") == "warning"]

@@ -1,4 +1,4 @@
-"""Servers that go away and come back: said once, waited for, and no attempt is lost or spent for it."""
+"""Server outages: logged once, waited for, and no attempt is lost or spent because of them."""
 
 import pytest
 from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, drop_reply
@@ -10,7 +10,7 @@ DOWN: dict[str, Fault] = {"cut": cut(), "503": answer(503)}
 
 
 @pytest.mark.parametrize("how", DOWN)
-def test_conductor_goes_away_and_comes_back(harness: WorkerHarness, how: str) -> None:
+def test_conductor_outage_is_waited_for(harness: WorkerHarness, how: str) -> None:
     with FaultProxy(harness.stack.conductor_url) as proxy:
         worker = harness.start(PLAIN, jobs=2, CONDUCTOR_SERVER_URL=proxy.url)
         proxy.on(".*", DOWN[how], times=ALWAYS)
@@ -25,7 +25,7 @@ def test_conductor_goes_away_and_comes_back(harness: WorkerHarness, how: str) ->
         assert worker.stop() == 0
 
 
-def test_a_result_that_meets_an_outage_is_delivered_after_it(harness: WorkerHarness) -> None:
+def test_result_is_delivered_after_an_outage(harness: WorkerHarness) -> None:
     with FaultProxy(harness.stack.conductor_url) as proxy:
         worker = harness.start(GROW, CONDUCTOR_SERVER_URL=proxy.url)
         base, gate = harness.seed(), harness.gate()
@@ -40,7 +40,7 @@ def test_a_result_that_meets_an_outage_is_delivered_after_it(harness: WorkerHarn
         assert task["outputData"]["workspace"]["ref"] == harness.head().id
 
 
-def test_a_completion_whose_reply_is_lost_is_not_sent_twice(harness: WorkerHarness) -> None:
+def test_completion_whose_reply_is_lost_is_sent_once(harness: WorkerHarness) -> None:
     with FaultProxy(harness.stack.conductor_url) as proxy:
         worker = harness.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url)
         proxy.on(TASK_UPDATE, drop_reply())
@@ -67,7 +67,7 @@ def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(harness: WorkerH
         assert harness.log_at(harness.head().id) == "later\n"
 
 
-def test_a_staging_branch_that_cannot_be_deleted_is_said_and_changes_no_result(harness: WorkerHarness) -> None:
+def test_undeletable_staging_branch_is_logged_and_changes_no_result(harness: WorkerHarness) -> None:
     with FaultProxy(harness.stack.lakefs_url) as proxy:
         worker = harness.start(GROW, LAKECTL_SERVER_ENDPOINT_URL=proxy.url)
         base = harness.seed()

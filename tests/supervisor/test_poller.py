@@ -256,9 +256,3 @@ def test_task_received_with_the_last_report_is_handed_back() -> None:
 
     asyncio.run(main())
     assert server.tasks[task.attempt.task_id].status == "SCHEDULED"
-
-
-def test_pauses_grow_and_are_bounded() -> None:
-    pauses = [poller.pause_after(failures) for failures in range(1, 30)]
-    assert pauses[0] <= poller.FIRST_PAUSE
-    assert max(pauses) <= poller.LONGEST_PAUSE

@@ -1,4 +1,4 @@
-"""What keeps a worker from starting is one line on stderr and exit code 1, before anything is polled."""
+"""A worker that cannot start prints one error line and exits with code 1, before it polls."""
 
 import socket
 from pathlib import Path
@@ -17,117 +17,118 @@ NO_LAKE: dict[str, Any] = {
 }
 
 
-def refused(harness: WorkerHarness, *modules: str, options: tuple[str, ...] = ("--register",), **environ: Any) -> str:
-    """The one line it ended with."""
+def start_error(harness: WorkerHarness, *modules: str, options: tuple[str, ...] = ("--register",), **environ: Any) -> str:
+    """The error line of a worker that could not start."""
     worker = harness.launch(*modules, options=options, **environ)
     assert worker.process.wait(60) == 1, worker.output.read_text()
     assert worker.survivors() == []
     return worker.output.read_text().splitlines()[-1]
 
 
-def nobody() -> str:
+def unused_address() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_without_conductor(harness: WorkerHarness) -> None:
-    assert refused(harness, PLAIN, CONDUCTOR_SERVER_URL="") == "error: CONDUCTOR_SERVER_URL is required for perago start [PG-120]"
+def test_missing_conductor_setting(harness: WorkerHarness) -> None:
+    assert (
+        start_error(harness, PLAIN, CONDUCTOR_SERVER_URL="")
+        == "error: CONDUCTOR_SERVER_URL is required for perago start [PG-120]"
+    )
 
 
-def test_without_lakefs_for_a_workspace_task(harness: WorkerHarness) -> None:
-    assert refused(harness, GROW, **NO_LAKE) == "error: LakeFS config is required for workspace tasks [PG-120]"
+def test_missing_lakefs_settings_for_a_workspace_task(harness: WorkerHarness) -> None:
+    assert start_error(harness, GROW, **NO_LAKE) == "error: LakeFS config is required for workspace tasks [PG-120]"
 
 
-def test_without_lakefs_a_workspace_free_task_runs(harness: WorkerHarness) -> None:
+def test_workspace_free_task_runs_without_lakefs_settings(harness: WorkerHarness) -> None:
     harness.start(PLAIN, **NO_LAKE)
     assert harness.ended(harness.plain()) == "COMPLETED"
 
 
-def test_conductor_that_is_not_there(harness: WorkerHarness) -> None:
-    address = f"{nobody()}/api"
-    assert refused(harness, PLAIN, CONDUCTOR_SERVER_URL=address) == (
+def test_unreachable_conductor(harness: WorkerHarness) -> None:
+    address = f"{unused_address()}/api"
+    assert start_error(harness, PLAIN, CONDUCTOR_SERVER_URL=address) == (
         f"error: Conductor at {address} does not answer GET /tasks/queue/polldata: Connection refused; "
         "is it running, and does CONDUCTOR_SERVER_URL name it? [PG-530]"
     )
 
 
-def test_credentials_for_a_conductor_that_has_no_use_for_them(harness: WorkerHarness) -> None:
-    line = refused(harness, PLAIN, CONDUCTOR_AUTH_KEY="key-of-mine", CONDUCTOR_AUTH_SECRET="secret-of-mine")
+def test_credentials_for_a_conductor_without_authentication(harness: WorkerHarness) -> None:
+    line = start_error(harness, PLAIN, CONDUCTOR_AUTH_KEY="key-of-mine", CONDUCTOR_AUTH_SECRET="secret-of-mine")
     assert "unset them for a server without authentication" in line
     assert "of-mine" not in harness.workers[0].output.read_text()
 
 
-def test_lakefs_that_is_not_there(harness: WorkerHarness) -> None:
-    line = refused(harness, GROW, LAKECTL_SERVER_ENDPOINT_URL=nobody())
+def test_unreachable_lakefs(harness: WorkerHarness) -> None:
+    line = start_error(harness, GROW, LAKECTL_SERVER_ENDPOINT_URL=unused_address())
     assert line.startswith("error: lakeFS cannot be used:")
     assert "does LAKECTL_SERVER_ENDPOINT_URL name it?" in line
 
 
-def test_an_address_that_lakefs_cannot_have(harness: WorkerHarness) -> None:
-    line = refused(harness, GROW, LAKECTL_SERVER_ENDPOINT_URL=f"{nobody()}/api")
+def test_invalid_lakefs_address(harness: WorkerHarness) -> None:
+    line = start_error(harness, GROW, LAKECTL_SERVER_ENDPOINT_URL=f"{unused_address()}/api")
     assert line.startswith("error: LAKECTL_SERVER_ENDPOINT_URL: the lakeFS address must be http(s)://host[:port]")
 
 
-def test_credentials_that_lakefs_does_not_accept(harness: WorkerHarness) -> None:
-    line = refused(harness, GROW, LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY="a-wrong-secret")
+def test_wrong_lakefs_credentials(harness: WorkerHarness) -> None:
+    line = start_error(harness, GROW, LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY="a-wrong-secret")
     assert line.startswith("error: lakeFS does not accept the credentials in LAKECTL_CREDENTIALS_*")
     assert "a-wrong-secret" not in harness.workers[0].output.read_text()
 
 
-def test_a_task_that_is_not_registered(harness: WorkerHarness) -> None:
-    line = refused(harness, PLAIN, options=())
+def test_unregistered_task(harness: WorkerHarness) -> None:
+    line = start_error(harness, PLAIN, options=())
     assert line == (
         f"error: task {harness.prefix}.plain is not registered in Conductor; "
         f"run `perago register {PLAIN}` or start with --register [PG-120]"
     )
 
 
-def test_a_module_that_does_not_exist(harness: WorkerHarness) -> None:
-    line = refused(harness, "tests.support.tasks.nothing")
+def test_missing_module(harness: WorkerHarness) -> None:
+    line = start_error(harness, "tests.support.tasks.nothing")
     assert "no module 'tests.support.tasks.nothing'" in line
     assert line.endswith(" [PG-110]")
 
 
-def test_a_module_that_ends_its_process(harness: WorkerHarness) -> None:
+def test_module_that_exits_on_import(harness: WorkerHarness) -> None:
     harness.folder.mkdir()
     Path(harness.folder / "deadly.py").write_text("import os\nos._exit(9)\n")
-    assert refused(harness, "deadly") == "error: the first executor exited with code 9 while it imported the modules [PG-120]"
+    assert start_error(harness, "deadly") == "error: the first executor exited with code 9 while it imported the modules [PG-120]"
 
 
-def test_a_port_that_is_taken(harness: WorkerHarness) -> None:
+def test_metrics_port_in_use(harness: WorkerHarness) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert refused(harness, PLAIN, options=("--register", "--metrics-port", port)) == (
+        assert start_error(harness, PLAIN, options=("--register", "--metrics-port", port)) == (
             f"error: --metrics-port {port} on --metrics-host 127.0.0.1 cannot be used: Address already in use; "
             "choose another [PG-120]"
         )
 
 
 @pytest.mark.parametrize("name", ["PERAGO_LOG_ROOT", "PERAGO_WORKSPACE_ROOT", "PERAGO_CACHE_ROOT"])
-def test_a_directory_that_cannot_be_written(harness: WorkerHarness, name: str) -> None:
+def test_unwritable_directory(harness: WorkerHarness, name: str) -> None:
     harness.folder.mkdir()
     (harness.folder / "file").touch()
     wrong = str(harness.folder / "file" / "below")
     changes: dict[str, Any] = {name: wrong}
-    assert refused(harness, GROW, **changes) == (
+    assert start_error(harness, GROW, **changes) == (
         f"error: {name} {wrong} cannot be written (Not a directory); set it to a directory that this user may write to [PG-120]"
     )
 
 
 @pytest.mark.parametrize("options", [(), ("--register",)])
-def test_an_address_that_is_no_conductor(harness: WorkerHarness, options: tuple[str, ...]) -> None:
+def test_address_that_is_not_conductor(harness: WorkerHarness, options: tuple[str, ...]) -> None:
     wrong = f"{harness.stack.conductor_url}/wrong"
-    assert refused(harness, PLAIN, options=options, CONDUCTOR_SERVER_URL=wrong) == (
+    assert start_error(harness, PLAIN, options=options, CONDUCTOR_SERVER_URL=wrong) == (
         f"error: {wrong} does not answer as Conductor does; "
         "CONDUCTOR_SERVER_URL is its API, such as http://host:8080/api [PG-520]"
     )
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, typer.Abort])
-def test_ctrl_c_before_the_worker_listens_to_it_shows_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
-) -> None:
+def test_ctrl_c_during_start_shows_no_traceback(monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise interruption
 
@@ -138,6 +139,6 @@ def test_ctrl_c_before_the_worker_listens_to_it_shows_no_traceback(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/nothing", "not an address"])
-def test_no_traceback_for_what_a_person_did(harness: WorkerHarness, url: str) -> None:
-    refused(harness, PLAIN, CONDUCTOR_SERVER_URL=url)
+def test_wrong_setting_shows_no_traceback(harness: WorkerHarness, url: str) -> None:
+    start_error(harness, PLAIN, CONDUCTOR_SERVER_URL=url)
     assert "Traceback" not in harness.workers[0].output.read_text()

@@ -1,4 +1,4 @@
-"""Signals: the first drains, the second stops hard, and nothing is left; idle, busy, while starting, while servers are away."""
+"""Signals: the first drains, the second stops hard, and nothing is left behind, whatever the worker is doing."""
 
 import signal
 import time
@@ -12,14 +12,14 @@ ALWAYS = 10**9
 
 
 def left_by(harness: WorkerHarness) -> list[object]:
-    """Processes, workspaces and status files that should not be there any more."""
+    """Processes, workspaces and status files that should have been removed."""
     processes = [pid for worker in harness.workers for pid in worker.survivors()]
     status = [path.name for path in (harness.logs / ".workers").iterdir()] if (harness.logs / ".workers").is_dir() else []
     return [*processes, *status, *harness.left_workspaces()]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_an_idle_worker_stops_within_two_seconds(harness: WorkerHarness, number: signal.Signals) -> None:
+def test_idle_worker_stops_within_two_seconds(harness: WorkerHarness, number: signal.Signals) -> None:
     worker = harness.start(PLAIN, jobs=2)
     began = time.monotonic()
     worker.signal(number)
@@ -28,7 +28,7 @@ def test_an_idle_worker_stops_within_two_seconds(harness: WorkerHarness, number:
     assert left_by(harness) == []
 
 
-def test_the_first_signal_finishes_what_runs_and_takes_nothing_new(harness: WorkerHarness) -> None:
+def test_first_signal_drains(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     gate = harness.gate()
     running, waiting = harness.plain(gate=str(gate)), None
@@ -43,7 +43,7 @@ def test_the_first_signal_finishes_what_runs_and_takes_nothing_new(harness: Work
     assert left_by(harness) == []
 
 
-def test_the_second_signal_calls_off_what_runs_and_says_so(harness: WorkerHarness) -> None:
+def test_second_signal_cancels_and_reports_attempts(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RETRIES="0")
     gate = harness.gate()
     workflow = harness.plain(gate=str(gate))
@@ -60,7 +60,7 @@ def test_the_second_signal_calls_off_what_runs_and_says_so(harness: WorkerHarnes
     assert left_by(harness) == []
 
 
-def test_the_bound_stops_a_body_that_listens_to_nothing(harness: WorkerHarness) -> None:
+def test_force_kill_bound_stops_a_body_that_ignores_signals(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RETRIES="0", PERAGO_SHUTDOWN_FORCE_KILL_AFTER="1s")
     begun = harness.folder / "begun"
     workflow = harness.plain(do="stubborn", seconds=60, text=str(begun))
@@ -75,7 +75,7 @@ def test_the_bound_stops_a_body_that_listens_to_nothing(harness: WorkerHarness) 
     assert left_by(harness) == []
 
 
-def test_a_workspace_attempt_that_is_stopped_hard_leaves_nothing_on_lakefs(harness: WorkerHarness) -> None:
+def test_hard_stop_of_a_workspace_attempt_leaves_nothing_on_lakefs(harness: WorkerHarness) -> None:
     worker = harness.start(GROW, E2E_RETRIES="0")
     base, gate = harness.seed(), harness.gate()
     workflow = harness.grow(base, gate=str(gate))
@@ -91,7 +91,7 @@ def test_a_workspace_attempt_that_is_stopped_hard_leaves_nothing_on_lakefs(harne
 
 
 @pytest.mark.parametrize("when", ["at once", "while importing"])
-def test_a_worker_can_be_stopped_while_it_starts(harness: WorkerHarness, when: str) -> None:
+def test_worker_can_be_stopped_while_it_starts(harness: WorkerHarness, when: str) -> None:
     worker = harness.launch(PLAIN, jobs=4)
     # Before its first child Python itself is starting, and a signal simply ends it.
     eventually(lambda: children(worker.pid), within=20)
@@ -103,7 +103,7 @@ def test_a_worker_can_be_stopped_while_it_starts(harness: WorkerHarness, when: s
 
 
 @pytest.mark.parametrize("fault", [cut(), silence()], ids=["cut", "silent"])
-def test_a_worker_stops_while_conductor_is_away(harness: WorkerHarness, fault: object) -> None:
+def test_worker_stops_during_a_conductor_outage(harness: WorkerHarness, fault: object) -> None:
     with FaultProxy(harness.stack.conductor_url) as proxy:
         worker = harness.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url)
         proxy.on(".*", fault, times=ALWAYS)  # pyright: ignore[reportArgumentType]
@@ -116,7 +116,7 @@ def test_a_worker_stops_while_conductor_is_away(harness: WorkerHarness, fault: o
     assert left_by(harness) == []
 
 
-def test_a_result_that_cannot_be_delivered_does_not_keep_a_second_signal_waiting(harness: WorkerHarness) -> None:
+def test_undeliverable_result_does_not_delay_a_hard_stop(harness: WorkerHarness) -> None:
     with FaultProxy(harness.stack.conductor_url) as proxy:
         worker = harness.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url)
         gate = harness.gate()
@@ -133,7 +133,7 @@ def test_a_result_that_cannot_be_delivered_does_not_keep_a_second_signal_waiting
     assert left_by(harness) == []
 
 
-def test_a_second_signal_does_not_wait_for_a_lakefs_that_hangs(harness: WorkerHarness) -> None:
+def test_hanging_lakefs_does_not_delay_a_hard_stop(harness: WorkerHarness) -> None:
     with FaultProxy(harness.stack.lakefs_url) as proxy:
         worker = harness.start(GROW, LAKECTL_SERVER_ENDPOINT_URL=proxy.url, E2E_RETRIES="0")
         base, gate = harness.seed(), harness.gate()
@@ -155,7 +155,7 @@ def test_a_second_signal_does_not_wait_for_a_lakefs_that_hangs(harness: WorkerHa
     assert harness.head().id == base
 
 
-def test_children_die_with_a_killed_supervisor_and_the_next_one_sweeps(harness: WorkerHarness) -> None:
+def test_executors_end_with_a_killed_supervisor_and_the_next_worker_sweeps(harness: WorkerHarness) -> None:
     worker = harness.start(GROW, jobs=2)
     base, gate = harness.seed(), harness.gate()
     workflow = harness.grow(base, gate=str(gate))
@@ -171,7 +171,7 @@ def test_children_die_with_a_killed_supervisor_and_the_next_one_sweeps(harness: 
     assert following.stop() == 0
 
 
-def test_the_living_are_not_swept(harness: WorkerHarness) -> None:
+def test_workspaces_of_running_attempts_are_not_swept(harness: WorkerHarness) -> None:
     harness.start(GROW)
     base, gate = harness.seed(), harness.gate()
     workflow = harness.grow(base, gate=str(gate), line="kept")
@@ -183,7 +183,7 @@ def test_the_living_are_not_swept(harness: WorkerHarness) -> None:
     assert harness.log_at(harness.head().id) == "kept\n"
 
 
-def test_ten_starts_and_stops_leave_nothing(harness: WorkerHarness) -> None:
+def test_ten_starts_and_stops_leave_nothing_behind(harness: WorkerHarness) -> None:
     harness.start(PLAIN).stop()
     for _ in range(9):
         worker = harness.launch(PLAIN, options=())
@@ -201,7 +201,7 @@ def _environment(process: Path) -> bytes:
         return b""
 
 
-def test_two_workers_started_at_the_same_moment_both_serve(harness: WorkerHarness) -> None:
+def test_two_workers_started_together_both_serve(harness: WorkerHarness) -> None:
     workers = [harness.launch(PLAIN) for _ in range(2)]
     for worker in workers:
         worker.until("worker started", within=60)

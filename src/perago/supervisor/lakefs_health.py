@@ -10,7 +10,7 @@ from perago.http.fetch import fetch
 from perago.model import TaskType
 from perago.supervisor import recorder
 from perago.supervisor.blocking_calls import BlockingCalls
-from perago.supervisor.poller import Poller, pause_after
+from perago.supervisor.poller import SERVER_BACKOFF, Poller
 
 PROBE_SECONDS = 3.0
 _SERVER_ERROR = 500
@@ -57,7 +57,7 @@ class LakefsHealth:
             if self.is_up:
                 self._set(up=False)
                 self.observe(recorder.LakefsFailed())
-            await asyncio.sleep(pause_after(failures))
+            await asyncio.sleep(SERVER_BACKOFF.pause(failures))
         if not self.is_up:
             self._set(up=True)
             self.observe(recorder.LakefsAnswered())

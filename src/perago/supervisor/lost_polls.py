@@ -16,7 +16,7 @@ from perago.protocol import fence
 from perago.protocol.statuses import ACTIVE_WORKFLOW
 from perago.supervisor import recorder
 from perago.supervisor.blocking_calls import BlockingCalls
-from perago.supervisor.poller import pause_after
+from perago.supervisor.poller import SERVER_BACKOFF
 
 SEARCH_AFTER = (2.0, 7.0, 22.0)
 """Seconds: first when a long poll that was cut has ended on the server too, then for an index that lags."""
@@ -64,7 +64,7 @@ class LostPolls:
         """Until nothing is left to search for."""
         failures = 0
         while self._lost:
-            pause = pause_after(failures) if failures else min(one.due for one in self._lost) - time.monotonic()
+            pause = SERVER_BACKOFF.pause(failures) if failures else min(one.due for one in self._lost) - time.monotonic()
             await asyncio.sleep(max(0.0, pause))
             due = [one for one in self._lost if one.due <= time.monotonic()]
             failures = 0 if await self._search(due) else failures + 1

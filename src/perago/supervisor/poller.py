@@ -10,7 +10,6 @@ While a queue gives tasks without waiting, the next poll is sent with the report
 
 import asyncio
 import contextlib
-import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +19,7 @@ from perago.conductor import reporting
 from perago.conductor.port import Polled
 from perago.errors import ConductorError, ConductorUnknown
 from perago.model import TaskType, WorkerId
+from perago.process.backoff import Backoff
 from perago.supervisor import recorder
 from perago.supervisor.blocking_calls import BlockingCalls
 from perago.supervisor.shutdown import Shutdown
@@ -30,8 +30,8 @@ STOP_SLACK = 0.5
 SHORT_SECONDS = 0.1
 EMPTY_SECONDS = 0.25
 """How long a queue that was found empty is not polled while others have work."""
-FIRST_PAUSE = 0.25
-LONGEST_PAUSE = 10.0
+SERVER_BACKOFF = Backoff(first=0.25, longest=10.0, jitter=(0.5, 1.0))
+"""After requests that found no server. With jitter, so that workers do not come back all at once."""
 AT_ONCE_SECONDS = 0.1
 """A task that comes sooner was waiting in the queue, and others probably are."""
 
@@ -160,7 +160,7 @@ class Poller:
         self._failures += 1
         for target in self.targets:
             target.allowed, target.has_more = 1, False
-        self._not_before = time.monotonic() + pause_after(self._failures)
+        self._not_before = time.monotonic() + SERVER_BACKOFF.pause(self._failures)
         self.observe(recorder.ConductorFailed(str(error)))
 
     async def _wait_for_change(self) -> None:
@@ -191,11 +191,6 @@ def poll_wait(targets: Sequence[PollTarget], polled: PollTarget, idle: int, now:
     if idle >= len(targets) and not elsewhere:
         return LONG_SECONDS
     return SHORT_SECONDS if polled.was_just_empty(now) or all(target.was_empty for target in targets) else 0.0
-
-
-def pause_after(failures: int) -> float:
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10))
-    return longest * (0.5 + random.random() / 2)  # noqa: S311  jitter, so that workers do not come back all at once
 
 
 def unique_worker_id(slot: str) -> WorkerId:

@@ -11,6 +11,7 @@ from perago import ipc
 from perago.attempt import outcome as failures
 from perago.errors import TaskInputError, TaskStatus
 from perago.model import ExecutionId, Outcome
+from perago.process.backoff import Backoff
 from perago.process.exit_status import ExitStatus
 from perago.process.orphan_reaper import OrphanReaper
 from perago.supervisor import logs, recorder
@@ -28,7 +29,8 @@ KILL_SECONDS = 6.0
 KEPT_LINES = 40
 OUTPUT_TURNS = 3
 """Of the loop, in which what the body printed last, and flushed before it finished, is read and still counts as the attempt's."""
-LONGEST_BACKOFF = 30.0
+RESTART_BACKOFF = Backoff(first=0.5, longest=30.0)
+"""From the second restart in a row; the first is immediate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Slot:
         if not self._shutdown.is_draining:
             rejection = self.rejection and self.rejection.message
             self._setup.observe(recorder.ExecutorRestarted(self.name, exit_status, rejection))
-            await self._shutdown.sleep(backoff(self._exits_in_a_row))
+            await self._shutdown.sleep(RESTART_BACKOFF.pause(self._exits_in_a_row - 1))
 
     def kill(self) -> None:
         if self._process is not None:
@@ -237,8 +239,3 @@ def executor_lost(attempt: SupervisedAttempt, exit_status: ExitStatus, last_line
     why = f"; the attempt had been called off: {attempt.cancel_reason}" if attempt.cancel_reason else ""
     reason = f"the executor {exit_status} in phase {attempt.stats.phase.value}, {seconds:.1f} s into the attempt{why}"
     return Outcome(TaskStatus.FAILED, None, reason, (reason, *last_lines))
-
-
-def backoff(exits_in_a_row: int) -> float:
-    """None after the first, then 0.5, 1, 2 … seconds."""
-    return 0.0 if exits_in_a_row <= 1 else min(LONGEST_BACKOFF, 0.5 * 2 ** min(exits_in_a_row - 2, 10))

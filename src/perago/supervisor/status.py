@@ -1,7 +1,6 @@
 """The status file of a running worker, and a lock file that the kernel releases when the worker ends."""
 
 import contextlib
-import fcntl
 import json
 import os
 import threading
@@ -10,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from perago.process.lock_file import LockFile, is_locked
 
 DIRECTORY = ".workers"
 
@@ -30,8 +31,7 @@ class StatusFile:
         self._is_closed = False
         self._state = self._directory / f"{os.getpid()}.json"
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(self._directory / f"{os.getpid()}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._lock = LockFile(self._directory / f"{os.getpid()}.lock")
 
     def write(self, state: dict[str, Any]) -> None:
         """Replaced as a whole, so that a reader never sees half of it. A full disk costs the status, not the worker."""
@@ -48,7 +48,7 @@ class StatusFile:
             path = self._state.with_suffix(suffix)
             with contextlib.suppress(OSError):
                 path.unlink()
-        os.close(self._lock)
+        self._lock.close()
 
 
 def running_workers(log_root: Path) -> list[RunningWorker]:
@@ -59,7 +59,7 @@ def running_workers(log_root: Path) -> list[RunningWorker]:
 def _read(lock: Path) -> Iterator[RunningWorker]:
     state = lock.with_suffix(".json")
     try:
-        if not _is_held(lock):
+        if not is_locked(lock):
             for suffix in (".new", ".json", ".lock"):
                 lock.with_suffix(suffix).unlink(missing_ok=True)
             return
@@ -67,14 +67,3 @@ def _read(lock: Path) -> Iterator[RunningWorker]:
     except (OSError, ValueError):
         # It has just started or just ended.
         return
-
-
-def _is_held(path: Path) -> bool:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
