@@ -1,1 +1,1 @@
-"""What a task author says: values, checks and contracts, without I/O. In: a task module's code. Out: a `TaskDeclaration`."""
+"""Task declarations: the `@task` decorator, its values, checks and the contract. Validates them without I/O."""

@@ -1,4 +1,4 @@
-"""Workspace checks, which authors know as guardrails. In: checks and a listing, local or remote. Out: those that do not hold."""
+"""Workspace checks, called guardrails in the public API, and their evaluation on a local or remote listing."""
 
 import re
 from bisect import bisect_left
@@ -52,7 +52,7 @@ class RequireFile(DeclaredValue):
         return f"require_file({relative_path.as_text(self.path)!r})"
 
     def value_problems(self) -> Iterator[Problem]:
-        yield from _place("path", self.path)
+        yield from _path_problems("path", self.path)
 
     def violation(self, files: FileIndex) -> str | None:
         name = str(relative_path.as_text(self.path))
@@ -63,7 +63,7 @@ class RequireFile(DeclaredValue):
 
 @dataclass(frozen=True, slots=True)
 class RequireDir(DeclaredValue):
-    """The workspace has this directory, with a file somewhere below it or, locally, empty."""
+    """The workspace has this directory. In lakeFS it must contain a file at some depth; a local one may be empty."""
 
     path: str | PurePath
 
@@ -71,7 +71,7 @@ class RequireDir(DeclaredValue):
         return f"require_dir({relative_path.as_text(self.path)!r})"
 
     def value_problems(self) -> Iterator[Problem]:
-        yield from _place("path", _without_slash(self.path))
+        yield from _path_problems("path", _without_slash(self.path))
 
     def violation(self, files: FileIndex) -> str | None:
         name = str(_without_slash(self.path))
@@ -82,7 +82,7 @@ class RequireDir(DeclaredValue):
 
 @dataclass(frozen=True, slots=True)
 class RequireGlob(DeclaredValue):
-    """So many files match."""
+    """At least `min_count` and at most `max_count` files match."""
 
     pattern: str | PurePath
     min_count: int = 1
@@ -92,7 +92,7 @@ class RequireGlob(DeclaredValue):
         return f"require_glob({relative_path.as_text(self.pattern)!r})"
 
     def value_problems(self) -> Iterator[Problem]:
-        yield from _glob("pattern", self.pattern)
+        yield from _pattern_problems("pattern", self.pattern)
         single = list(bounded("min_count", self.min_count, least=0))
         if self.max_count is not None:
             single += bounded("max_count", self.max_count, least=0)
@@ -122,7 +122,7 @@ class ForbidGlob(DeclaredValue):
         return f"forbid_glob({relative_path.as_text(self.pattern)!r})"
 
     def value_problems(self) -> Iterator[Problem]:
-        yield from _glob("pattern", self.pattern)
+        yield from _pattern_problems("pattern", self.pattern)
 
     def violation(self, files: FileIndex) -> str | None:
         found = globs.matching(str(relative_path.as_text(self.pattern)), files.names)
@@ -142,14 +142,14 @@ forbid_glob = ForbidGlob
 
 
 def violations(checks: Iterable[Check], listing: Listing, when: When) -> list[str]:
-    """One line for each check that does not hold."""
+    """One line for each check that fails."""
     files = FileIndex(listing)
     found = ((check, check.violation(files)) for check in checks)
     return [f"{when} guardrail {check} {what}" for check, what in found if what is not None]
 
 
 def enforce(checks: Sequence[Check], listing: Listing, when: When) -> None:
-    """Raise `PreGuardrailViolation` or `PostGuardrailViolation` with every check that does not hold."""
+    """Raise `PreGuardrailViolation` or `PostGuardrailViolation` with every check that fails."""
     broken = violations(checks, listing, when)
     if broken:
         raise (PreGuardrailViolation if when == "pre" else PostGuardrailViolation)(" | ".join(broken))
@@ -165,7 +165,7 @@ def _without_slash(given: object) -> object:
     return name[:-1] if isinstance(name, str) and name.endswith("/") and name != "/" else name
 
 
-def _place(field: str, given: object) -> Iterator[Problem]:
+def _path_problems(field: str, given: object) -> Iterator[Problem]:
     name = relative_path.as_text(given)
     if not isinstance(name, str):
         yield Problem(field, f"must be a str or a PurePath, not {given!r}")
@@ -175,8 +175,8 @@ def _place(field: str, given: object) -> Iterator[Problem]:
         yield Problem(field, wrong)
 
 
-def _glob(field: str, given: object) -> Iterator[Problem]:
-    wrong = list(_place(field, given))
+def _pattern_problems(field: str, given: object) -> Iterator[Problem]:
+    wrong = list(_path_problems(field, given))
     yield from wrong
     pattern = relative_path.as_text(given)
     if not wrong and any("**" in s and s != "**" for s in re.split("/", str(pattern))):

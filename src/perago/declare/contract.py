@@ -1,4 +1,4 @@
-"""A task's contract at run time. In: Conductor's input, later what the body returned. Out: typed values, later its output."""
+"""The contract of a task at run time: validates Conductor's input, and turns the body's result into Conductor's output."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from perago.model import BranchName, CommitId, Repository, TaskInput, WorkspaceR
 Json = dict[str, Any]
 
 MAX_OUTPUT_BYTES = 3_000_000
-"""Conductor moves an output of 3 MiB or more out of the task, where nobody can read it back; above 10 MiB it ends the task."""
+"""Conductor moves an output of 3 MiB or more to external storage, and it cannot be read back; above 10 MiB it fails the task."""
 
 _WORKSPACE_FIELDS = ("repository", "branch", "ref_type", "ref")
 _SHOWN = 10
@@ -26,7 +26,7 @@ _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a task reads and writes. The two schemas are those of the whole input and output."""
+    """Types and schemas of a task. The schemas are those of the whole input and the whole output."""
 
     kind: WorkspaceKind
     params: type[BaseModel]
@@ -43,7 +43,7 @@ class Contract:
         return ["result"] if self.kind is WorkspaceKind.NONE else ["workspace", "result"]
 
     def parse_input(self, given: Mapping[str, Any]) -> TaskInput:
-        """Raises `TaskInputError` with every field that is wrong, missing or unknown."""
+        """Validate Conductor's input; `TaskInputError` with every field that is wrong, missing or unknown."""
         problems = list(_exactly(self.input_keys, given, "input"))
         workspace = None
         if "workspace" in self.input_keys and "workspace" in given:
@@ -63,10 +63,10 @@ class Contract:
         return params
 
     def result_json(self, returned: object) -> Json:
-        """What the body returned, as JSON that fits the output schema; raises `TaskResultError`."""
+        """The body's result as JSON that satisfies the output schema; otherwise `TaskResultError`."""
         value = self._as_model(returned)
         written = self._written(value, "json")
-        # Inside `Any`, Pydantic writes NaN as null without a word; only the Python form still shows it.
+        # Inside `Any`, Pydantic silently writes NaN as null; only the Python form still shows it.
         problems = [*_infinite(written, self._written(value, "python"), "result")]
         problems += schema.violations(self.output_schema["properties"]["result"], written, "result")
         if problems:
@@ -96,7 +96,7 @@ class Contract:
 
     def _written(self, value: BaseModel, mode: Literal["json", "python"]) -> Json:
         try:
-            # The declared model's serializer, not that of a subclass; an attribute of a wrong type is an error, not a warning.
+            # Use the serializer of the declared model, not of a subclass; an attribute of a wrong type is an error.
             written = self.result.__pydantic_serializer__.to_python(value, mode=mode, by_alias=True, warnings="error")
         except (PydanticSerializationError, RecursionError) as wrong:
             raise TaskResultError(f"result cannot be written as JSON: {' '.join(str(wrong).split())}") from wrong
@@ -131,7 +131,7 @@ def _exactly(wanted: "list[str] | tuple[str, ...]", given: Mapping[str, Any], wh
 
 
 def _params(model: type[BaseModel], given: object) -> tuple[BaseModel | None, list[str]]:
-    """Validated as JSON, so that strict fields take dates and enums in their JSON form, and by alias, as the schema says."""
+    """Validates JSON text, so that strict fields accept dates and enums in JSON form, and by alias, as in the schema."""
     try:
         text = json.dumps(given, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as wrong:
@@ -143,7 +143,7 @@ def _params(model: type[BaseModel], given: object) -> tuple[BaseModel | None, li
 
 
 def _reasons(wrong: ValidationError, root: str) -> list[str]:
-    """Field and reason, never the value: it may be a secret or megabytes."""
+    """Field and reason, never the value, which may be secret or large."""
     errors = wrong.errors(include_url=False, include_context=False, include_input=False)
     return [f"{_located(root, e['loc'])}: {'unknown field' if e['type'] in _UNKNOWN else e['msg']}" for e in errors]
 
@@ -158,7 +158,7 @@ def _listed(problems: list[str]) -> str:
 
 
 def _infinite(written: object, raw: object, where: str) -> Iterator[str]:
-    """Both forms of one value, walked side by side: an infinite number that was not turned into text on purpose."""
+    """Compare the JSON and Python forms of a value: report infinite numbers that no serializer turned into text."""
     if isinstance(raw, float) and not math.isfinite(raw) and not isinstance(written, str):
         yield f"{where}: {raw} is no JSON number; write None or text instead"
     elif isinstance(written, dict) and isinstance(raw, Mapping):

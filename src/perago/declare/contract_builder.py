@@ -1,4 +1,4 @@
-"""A function turned into a contract. In: the task function. Out: a `Contract` with warnings, or all reasons why there is none."""
+"""Build the `Contract` of a task function from its signature, with warnings, or list every problem."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Retries, timeouts, limits and the publish budget of a task. In: what the author wrote. Out: problems, warnings, arithmetic."""
+"""Retry, timeout, limit and publish budget settings of a task, and their validation."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def _one_of(name: str, value: object, accepted: tuple[str, ...]) -> Iterator[Pro
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy(DeclaredValue):
-    """When Conductor tries again after FAILED."""
+    """Whether and when Conductor retries a FAILED attempt."""
 
     count: int = 3
     logic: RetryLogic = "FIXED"
@@ -39,7 +39,7 @@ class RetryPolicy(DeclaredValue):
 
 @dataclass(frozen=True, slots=True)
 class TimeoutPolicy(DeclaredValue):
-    """How long Conductor waits. 0 means for ever, except for `response_seconds`, the lease, which always ends."""
+    """How long Conductor waits. 0 means forever, except for `response_seconds`, the lease, which is always limited."""
 
     response_seconds: int = 600
     seconds: int = 0
@@ -58,7 +58,7 @@ class TimeoutPolicy(DeclaredValue):
         yield from single or self._contradictions()
 
     def _contradictions(self) -> Iterator[Problem]:
-        """What Conductor answers 400 to."""
+        """Combinations that Conductor rejects with status 400."""
         if 0 < self.seconds < self.response_seconds:
             yield Problem(
                 "response_seconds",
@@ -75,7 +75,7 @@ class TimeoutPolicy(DeclaredValue):
 
 @dataclass(frozen=True, slots=True)
 class ExecutionLimits(DeclaredValue):
-    """How many at once, and how many per time. None leaves the limit out."""
+    """Limits on concurrent and on frequent execution. None means no limit."""
 
     concurrent_exec_limit: int | None = None
     rate_limit_frequency_in_seconds: int | None = None
@@ -93,7 +93,7 @@ class ExecutionLimits(DeclaredValue):
 
 @dataclass(frozen=True, slots=True)
 class PublishBudget(DeclaredValue):
-    """How long the end of an attempt may take, from what was observed of lakeFS and Conductor. All in seconds."""
+    """How long the end of an attempt may take, based on observed times of lakeFS and Conductor, in seconds."""
 
     observed_merge_p99_seconds: float
     safety_margin_seconds: float
@@ -108,7 +108,7 @@ class PublishBudget(DeclaredValue):
 
     @property
     def budget(self) -> Budget:
-        """The part that the publication protocol enforces."""
+        """The nested_problems that the publication protocol enforces."""
         return Budget(
             publish_seconds=self.lakefs_merge_timeout_seconds,
             completion_seconds=self.conductor_completion_timeout_seconds,
@@ -147,7 +147,7 @@ def _seconds(name: str, value: object) -> Iterator[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class TaskControls(DeclaredValue):
-    """Everything about a task that Conductor or the publisher enforces, and the body never sees."""
+    """Everything about a task that Conductor or the publication enforces, outside the body."""
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     timeout: TimeoutPolicy = field(default_factory=TimeoutPolicy)
@@ -155,11 +155,11 @@ class TaskControls(DeclaredValue):
     publish_budget: PublishBudget | None = None
 
     def value_problems(self) -> Iterator[Problem]:
-        yield from part("retry", self.retry, RetryPolicy)
-        yield from part("timeout", self.timeout, TimeoutPolicy)
-        yield from part("limits", self.limits, ExecutionLimits)
+        yield from nested_problems("retry", self.retry, RetryPolicy)
+        yield from nested_problems("timeout", self.timeout, TimeoutPolicy)
+        yield from nested_problems("limits", self.limits, ExecutionLimits)
         if self.publish_budget is not None:
-            yield from part("publish_budget", self.publish_budget, PublishBudget)
+            yield from nested_problems("publish_budget", self.publish_budget, PublishBudget)
 
     def warnings(self) -> Iterator[str]:
         budget = self.publish_budget
@@ -170,8 +170,8 @@ class TaskControls(DeclaredValue):
             )
 
 
-def part(name: str, value: object, kind: type[DeclaredValue]) -> Iterator[Problem]:
-    """The problems of a nested value, or that it is something else."""
+def nested_problems(name: str, value: object, kind: type[DeclaredValue]) -> Iterator[Problem]:
+    """The problems of a nested value, or that it has another type."""
     if isinstance(value, kind):
         yield from (problem.under(name) for problem in value.problems())
     else:

@@ -1,7 +1,7 @@
-"""Globs over `/` separated file names. In: a pattern. Out: a function that counts in a listing of any size what matches.
+"""Glob matching of `/` separated file names, fast enough for listings of any size.
 
-`*` and `?` stay within a segment, `[...]` is a character class, `**` as a whole segment spans zero or more directories (at the
-end: everything below). Case counts. Names that begin with a dot are names like any other: a forbidden file must not hide by it.
+`*` and `?` match within a segment, `[...]` is a character class, `**` as a whole segment matches zero or more directories (at the
+end: everything below). Matching is case-sensitive. A leading dot has no special meaning, so that no file escapes `forbid_glob`.
 """
 
 import re
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern that matches whole paths; atomic groups keep it linear within a segment."""
+    """A regular expression for whole paths; atomic groups keep it linear within a segment."""
     segments = _squeezed(pattern.split("/"))
     *above, last = segments
     body = "".join("(?:[^/]+/)*" if s == "**" else _segment(s) + "/" for s in above)
@@ -20,7 +20,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matching(pattern: str, files: Iterable[str]) -> list[str]:
-    """The files that match. The literal head and tail of the pattern sort out most of the rest without a regular expression."""
+    """The files that match. Literal head and tail of the pattern exclude most files without the regular expression."""
     head, tail = _literal_head(pattern), _literal_tail(pattern)
     match = compiled(pattern).match
     if _is_basename_suffix(pattern, tail):
@@ -29,12 +29,12 @@ def matching(pattern: str, files: Iterable[str]) -> list[str]:
 
 
 def _is_basename_suffix(pattern: str, tail: str) -> bool:
-    """`**/*.tmp` is nothing but a suffix, as long as that suffix cannot reach into a directory's name."""
+    """`**/*.tmp` is a plain suffix test, if the suffix cannot extend into the name of a directory."""
     return pattern == f"**/*{tail}" and "/" not in tail
 
 
 def _squeezed(segments: list[str]) -> list[str]:
-    """`**/**` is `**`: doubled ones only make the search slower."""
+    """`**/**` means `**`; the repetition would only slow the search."""
     return [s for i, s in enumerate(segments) if s != "**" or i == 0 or segments[i - 1] != "**"]
 
 
@@ -47,7 +47,7 @@ def _literal_tail(pattern: str) -> str:
 
 
 def _segment(glob: str) -> str:
-    """One segment: literal runs joined by `*`, each found at its first place, the last one at the end."""
+    """One segment: literal runs joined by `*`, each matched at its first occurrence, the last one at the end."""
     first, *rest = (_literal(run) for run in _runs(glob))
     if not rest:
         return first
@@ -56,7 +56,7 @@ def _segment(glob: str) -> str:
 
 
 def _runs(glob: str) -> list[str]:
-    """The text between stars; a star inside brackets is no star."""
+    """The text between `*` wildcards; a `*` inside brackets is literal."""
     runs = [""]
     for piece in re.findall(r"\[!?\]?[^\]]*\]|\*+|.", glob, re.DOTALL):
         if piece.startswith("*"):
@@ -81,5 +81,5 @@ def _piece(piece: str) -> str:
 
 
 def _members(members: str) -> str:
-    """Ranges keep their dash; everything else that regular expressions would read is taken literally."""
+    """Ranges keep their dash; everything else that is special in a regular expression is escaped."""
     return re.sub(r"([\\\]\[&~|^])", r"\\\1", members)

@@ -1,6 +1,6 @@
-"""What of a model Conductor's JSON can carry. In: a Pydantic model and a direction. Out: problems and warnings, by field.
+"""Check that a Pydantic model can be read from or written to Conductor's JSON, and list problems and warnings by field.
 
-Walks Pydantic's core schema, the description that validation and serialisation themselves run on.
+Traverses Pydantic's core schema, which validation and serialisation themselves use.
 """
 
 import math
@@ -38,7 +38,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where the walk stands: the field's path, the configuration of the enclosing model, the definitions being expanded."""
+    """A place in the schema: the field's path, the configuration of the enclosing model, the definitions being expanded."""
 
     path: str
     config: Core
@@ -46,10 +46,10 @@ class _Position:
 
 
 def inspect(model: type[BaseModel], direction: Direction) -> Findings:
-    """Everything about `model` that could not travel in that direction, and what its author should know."""
-    walk = _SchemaWalker(direction)
-    walk.visit(model.__pydantic_core_schema__, _Position(direction, {}))
-    return walk.findings
+    """What in `model` has no JSON form in that direction, and warnings for its author."""
+    walker = _SchemaWalker(direction)
+    walker.visit(model.__pydantic_core_schema__, _Position(direction, {}))
+    return walker.findings
 
 
 class _SchemaWalker:
@@ -79,7 +79,7 @@ class _SchemaWalker:
             self.findings.problems.append(found)
 
     def _written_otherwise(self, serialization: Core, at: _Position) -> bool:
-        """Whether a serializer of the author's own decides what is written, in place of the type."""
+        """Whether a custom serializer determines what is written, instead of the type."""
         if serialization["type"] in _WRITES_TEXT:
             return True
         if serialization["type"] not in {"function-plain", "function-wrap"}:
@@ -97,7 +97,7 @@ class _SchemaWalker:
         )
 
     def _inside(self, core: Core, at: _Position) -> None:
-        """Wrappers and containers without rules of their own."""
+        """Wrappers and containers without special rules."""
         says_what_it_reads = not self._writing and "json_schema_input_schema" in core
         for key in ("json_schema_input_schema",) if says_what_it_reads else _NESTED:
             for one in _schemas(core.get(key)):
@@ -211,7 +211,7 @@ _HANDLERS: Mapping[str, Callable[[_SchemaWalker, Core, _Position], None]] = {
 
 
 def is_authors_own(serializer: object) -> bool:
-    """Pydantic's own serializers, of paths for instance, write what the type's schema says and need no annotation."""
+    """False for Pydantic's own serializers, for example of paths, which write what the type's schema says."""
     return str(getattr(serializer, "__module__", "")).partition(".")[0] != "pydantic"
 
 
@@ -222,14 +222,14 @@ def _schemas(nested: object) -> list[Core]:
 
 
 def _choices_of(core: Core) -> list[Core]:
-    """A union lists its choices, some with a label; a tagged one keeps them by tag."""
+    """A union lists its choices, some with a label; a tagged union maps tags to choices."""
     choices = core["choices"]
     listed = cast("Iterable[Any]", choices.values() if isinstance(choices, dict) else choices)  # pyright: ignore[reportUnknownMemberType]
     return [choice[0] if isinstance(choice, tuple) else choice for choice in listed]
 
 
 def _named_fields(fields: object) -> list[tuple[str, Core]]:
-    """Models and typed dictionaries keep their fields by name, dataclasses in a list."""
+    """Models and typed dictionaries have their fields in a dictionary, dataclasses in a list."""
     if isinstance(fields, dict):
         return list(cast("dict[str, Core]", fields).items())
     return [(one["name"], one) for one in cast("list[Core]", fields)]

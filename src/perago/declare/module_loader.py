@@ -1,4 +1,4 @@
-"""The one task of a module. In: a module name, importable from the working directory as for `python -m`. Out: its value."""
+"""Import a module, found as by `python -m`, and return the one task that it declares."""
 
 import importlib
 import importlib.util
@@ -16,9 +16,9 @@ _TAIL = 4
 
 
 def load(module_name: str) -> TaskDeclaration:
-    """Raises `TaskDefinitionError` for everything that keeps `module_name` from naming exactly one task."""
-    _refuse_non_names(module_name)
-    _look_here_first()
+    """`TaskDefinitionError` if the module cannot be imported or does not declare exactly one task."""
+    _require_module_name(module_name)
+    _prepend_working_directory()
     found = only_task(_imported(module_name))
     if found.kind is WorkspaceKind.SPARK and importlib.util.find_spec("pyspark") is None:
         raise _without_spark(module_name)
@@ -26,7 +26,7 @@ def load(module_name: str) -> TaskDeclaration:
 
 
 def only_task(module: ModuleType) -> TaskDeclaration:
-    """The task of a module that is imported already."""
+    """The task of an imported module."""
     module_name, tasks = module.__name__, declared_in(vars(module))
     if len(tasks) == 1:
         return tasks[0]
@@ -36,7 +36,7 @@ def only_task(module: ModuleType) -> TaskDeclaration:
     raise TaskDefinitionError(f"{module_name}: declares {len(tasks)} tasks ({names}); give each a module of its own")
 
 
-def _refuse_non_names(given: str) -> None:
+def _require_module_name(given: str) -> None:
     if given.endswith(".py") or "/" in given or os.sep in given:
         dotted = given.removesuffix(".py").removeprefix("./").strip("/").replace(os.sep, ".").replace("/", ".")
         raise TaskDefinitionError(f"{given!r} is a file path; write the module name: {dotted}")
@@ -44,8 +44,8 @@ def _refuse_non_names(given: str) -> None:
         raise TaskDefinitionError(f"{given!r} is no module name; write one as for 'python -m', such as tasks.features")
 
 
-def _look_here_first() -> None:
-    """As `python -m` does; a console script has its own directory there."""
+def _prepend_working_directory() -> None:
+    """Put the working directory first on the path, as `python -m` does; a console script puts its own directory there."""
     here = os.getcwd()  # noqa: PTH109  sys.path holds text
     if here not in sys.path[:1]:
         sys.path.insert(0, here)
@@ -64,7 +64,7 @@ def _imported(name: str) -> ModuleType:
             raise TaskDefinitionError(f"no module {name!r} in {os.getcwd()} or on the Python path") from None  # noqa: PTH109
         raise _broken(name, missing) from missing
     except (Exception, SystemExit) as wrong:
-        # Whatever the author's code raises is the author's to see, as a definition_error with the place it came from.
+        # Any error of the author's code is reported with its location.
         raise _broken(name, wrong) from wrong
 
 
@@ -74,7 +74,7 @@ def _without_spark(name: str) -> TaskDefinitionError:
 
 
 def _broken(name: str, wrong: BaseException) -> TaskDefinitionError:
-    """The definition_error, followed by the end of the traceback: only frames of the author's, none of the import machinery's."""
+    """The error, followed by the end of the traceback without the frames of the import system."""
     frames = [f for f in traceback.extract_tb(_tb(wrong)) if not f.filename.startswith("<frozen") and f.filename != __file__]
     frames = [f for f in frames if f.filename != importlib.__file__]
     lines = traceback.format_list(frames[-_TAIL:]) + traceback.format_exception_only(wrong)

@@ -1,7 +1,4 @@
-"""What is wrong with a declaration, as values, so that all of it is reported at once when `@task` sees the whole.
-
-In: what an author wrote. Out: `Problem`s, and one `TaskDefinitionError` that lists them.
-"""
+"""Problems of a declaration as values, so that `@task` can report all of them in one `TaskDefinitionError`."""
 
 import dataclasses
 import difflib
@@ -36,7 +33,7 @@ def definition_error(module: str, task: str | None, problems: Sequence[Problem])
 
 
 def unknown(name: str, known: Iterable[str]) -> Problem:
-    """A keyword nobody asked for, with the nearest one that exists."""
+    """An unknown keyword, with the most similar known one."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"accepted are {', '.join(names)}"
@@ -44,7 +41,7 @@ def unknown(name: str, known: Iterable[str]) -> Problem:
 
 
 class _RecordsArgumentProblems(type):
-    """Constructors never raise: unknown, doubled and missing arguments are kept for `problems()`."""
+    """Constructors never raise: unknown, repeated and missing arguments are recorded for `problems()`."""
 
     if not TYPE_CHECKING:  # type checkers see the dataclass constructor and complain as they should
 
@@ -74,7 +71,7 @@ def _bind(cls: Any, args: tuple[object, ...], given: dict[str, object]) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class DeclaredValue(metaclass=_RecordsArgumentProblems):
-    """Base of every value an author constructs. Wrong values exist, but `@task` refuses them with all their problems."""
+    """Base of every value in a declaration. A wrong value can be constructed; `@task` reports all its problems."""
 
     argument_problems: tuple[Problem, ...] = field(default=(), init=False, repr=False, compare=False)
 
@@ -84,7 +81,7 @@ class DeclaredValue(metaclass=_RecordsArgumentProblems):
         yield from (p for p in self.value_problems() if p.field not in missing)
 
     def value_problems(self) -> Iterable[Problem]:
-        """What is wrong with the values themselves."""
+        """Problems of the values themselves."""
         return ()
 
 
@@ -101,11 +98,11 @@ def _range(least: int, most: int) -> str:
 
 
 JAVA_INT = 2**31 - 1
-"""Conductor keeps most numbers of a TaskDef in a Java int and answers 500 beyond it."""
+"""Conductor stores most numbers of a TaskDef in a Java int and answers 500 for larger ones."""
 
 
 def bounded(name: str, value: object, *, least: int) -> Iterator[Problem]:
-    """As `whole`, up to what Conductor can store."""
+    """As `whole`, up to the largest number that Conductor can store."""
     if type(value) is int and value > JAVA_INT:
         yield Problem(name, f"must be at most {JAVA_INT} (Conductor stores no more), not {value}")
     else:

@@ -1,4 +1,4 @@
-"""Relative, `/` separated places inside a workspace or a repository. In: what an author wrote. Out: why it is none, or None."""
+"""Validation of relative, `/` separated paths inside a workspace or repository."""
 
 import re
 from pathlib import PurePath
@@ -8,22 +8,22 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def as_text(given: object) -> object:
-    """A `PurePath` of either flavour as `/` separated as_text; anything else as it is."""
+    """A `PurePath` of either flavour as `/` separated text; anything else unchanged."""
     return given.as_posix() if isinstance(given, PurePath) else given
 
 
 def problem(place: str) -> str | None:
-    """Why `place` does not name something below a root; the place has no leading `/`."""
+    """Why `place`, without a leading `/`, is not a path below a root; None if it is one."""
     if _HOST_PATH.match(place):
         return f"{place!r} is a path of one machine; write it relative to the workspace root"
     if "\\" in place:
         return f"{place!r} has a backslash; separate with '/': {place.replace(chr(92), '/')!r}"
     if _CONTROL.search(place):
         return f"{place!r} has a control character; leave it out"
-    return _segment_mistake(place)
+    return _segment_problem(place)
 
 
-def _segment_mistake(place: str) -> str | None:
+def _segment_problem(place: str) -> str | None:
     segments = place.split("/")
     if ".." in segments:
         return f"{place!r} leaves the root by '..'; write the place itself"

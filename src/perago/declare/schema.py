@@ -1,7 +1,7 @@
-"""Closed JSON Schemas. In: a Pydantic model and a mode. Out: a schema without references or titles, every object of it closed.
+"""Closed JSON Schemas of Pydantic models, without references or titles, and the check of a value against one.
 
-A model's object has `additionalProperties: false`, whatever its configuration says; a map such as `dict[str, int]` says what its
-values are. Validators of the author's own, and digits of a decimal, are more than a schema can say: the model has the last word.
+Every model's object has `additionalProperties: false`, whatever its configuration says; a map such as `dict[str, int]` describes
+its values. Custom validators and the digits of a decimal cannot be expressed in a schema; the model itself checks them.
 """
 
 import math
@@ -28,10 +28,10 @@ MOST_SCHEMAS = 20_000
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's own, corrected where what it says differs from what the model reads or writes."""
+    """Pydantic's generator, corrected where its schema differs from what the model reads or writes."""
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """Nothing to say: what cannot travel was refused before; a default without a JSON form is left out."""
+        """Not needed: unsupported types were refused before, and a default without a JSON form is left out."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Json:
         """Decimals are written as text, also with an exponent."""
@@ -51,7 +51,7 @@ class _Generator(GenerateJsonSchema):
 
 
 class SchemaTooLarge(ValueError):
-    """Models that hold each other several times double with every level once references are inlined."""
+    """The schema has more than `MOST_SCHEMAS` parts after its references are inlined."""
 
 
 def of(model: type[BaseModel], mode: JsonSchemaMode) -> Json:
@@ -70,7 +70,7 @@ def write_only(schema: Json, where: str) -> Iterator[str]:
 
 
 def _inside(key: str, value: Any) -> list[tuple[str, Json]]:
-    """The schemas under a keyword, each with what it adds to the name of the place."""
+    """The schemas under a keyword, each with the suffix that it adds to the field's path."""
     if key in _NAMED:
         return [(f".{name}", one) for name, one in value.items()]
     if key in _MANY:
@@ -102,7 +102,7 @@ class _Closing:
         return kept
 
     def _part(self, key: str, value: Any) -> Any:
-        """Only where JSON Schema expects a schema: a property may be called `title`, a default may hold `$ref`."""
+        """Only where JSON Schema expects a schema: a property may be named `title`, a default may contain `$ref`."""
         if key in _ONE and isinstance(value, dict):
             return self.closed(cast("Json", value))
         if key in _MANY:
@@ -113,11 +113,12 @@ class _Closing:
 
 
 def _is_json(value: object) -> bool:
-    """Bounds and defaults may be infinite in Python; JSON has no word for that."""
+    """Bounds and defaults may be infinite in Python, but not in JSON."""
     return not isinstance(value, float) or math.isfinite(value)
 
 
 def violations(schema: Json, value: object, where: str) -> Iterator[str]:
+    """Unknown and missing fields of a JSON value under a closed schema. Types and bounds are checked by the model."""
     choices = cast("list[Json]", schema.get("anyOf") or schema.get("oneOf") or [])
     if choices:
         yield from _best(choices, value, where)
@@ -128,10 +129,10 @@ def violations(schema: Json, value: object, where: str) -> Iterator[str]:
 
 
 def _best(choices: list[Json], value: object, where: str) -> list[str]:
-    """The choice that complains least, among those of the value's own kind."""
-    kin = [one for one in choices if _may_hold(one, value)]
-    complaints = sorted((list(violations(one, value, where)) for one in kin), key=len)
-    return complaints[0] if complaints else []
+    """The violations of the best matching choice, among those of the value's type."""
+    candidates = [one for one in choices if _may_hold(one, value)]
+    found = sorted((list(violations(one, value, where)) for one in candidates), key=len)
+    return found[0] if found else []
 
 
 def _may_hold(schema: Json, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""A task function's signature. In: a function, and whether it has a WorkspaceSpec. Out: kind and models, or problems."""
+"""Read the signature of a task function: the kind of its workspace and its models, or a list of problems."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class WorkspaceKind(Enum):
-    """What stands behind a task's `workspace` argument."""
+    """The type of a task's `workspace` argument."""
 
     LOCAL = "local"
     SPARK = "spark"
@@ -98,7 +98,7 @@ def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signatu
 
 
 def _kind(hints: Mapping[str, object]) -> WorkspaceKind | None:
-    """None for a wrong annotation; a missing one is reported on its own."""
+    """None for a wrong annotation; a missing one is reported separately."""
     annotation = hints.get("workspace", Path)
     if annotation is Path:
         return WorkspaceKind.LOCAL

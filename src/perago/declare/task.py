@@ -1,4 +1,4 @@
-"""The `@task` decorator. In: what an author says about a function. Out: the same function, with a `TaskDeclaration` attached."""
+"""The `@task` decorator: validates a declaration and attaches a `TaskDeclaration` to the function, which it returns."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perago.declare import task_names
-from perago.declare.controls import TaskControls, part
+from perago.declare.controls import TaskControls, nested_problems
 from perago.declare.problems import Problem, definition_error, unknown
 from perago.declare.workspace_spec import WorkspaceSpec
 
@@ -24,7 +24,7 @@ _READ_ONLY_BUDGET = "WorkspaceSpec(read_only=True) disables workspace publicatio
 
 @dataclass(frozen=True, slots=True)
 class TaskDeclaration:
-    """One task, complete and without contradictions. `warnings` are lines for whoever checks or starts it."""
+    """A valid task. `warnings` are shown by `perago check` and `perago start`."""
 
     name: str
     owner_email: str
@@ -75,7 +75,7 @@ def declaration_of(function: Callable[..., Any]) -> TaskDeclaration | None:
 
 
 def declared_in(module: Mapping[str, Any]) -> list[TaskDeclaration]:
-    """Every task that a module's own code declared, also one whose name was taken by another later."""
+    """Every task that a module declared, including functions whose name was reused later in the module."""
     return list(module.get(_DECLARED, {}).values())
 
 
@@ -88,14 +88,14 @@ def _attach(function: Any, args: tuple[object, ...], given: Mapping[str, Any]) -
     declaration = _declaration(function, args, given)
     setattr(function, _ATTRIBUTE, declaration)
     original = inspect.unwrap(function)
-    # Two functions of one name are two tasks, and a module that is executed again declares each of its own again.
+    # Two functions of the same name are two tasks, but a module that is executed again declares the same tasks.
     place = (original.__qualname__, original.__code__.co_firstlineno)
     original.__globals__.setdefault(_DECLARED, {})[place] = declaration
     return function
 
 
 def _declaration(function: Any, args: tuple[object, ...], given: Mapping[str, Any]) -> TaskDeclaration:
-    # Pydantic is slow to import, and only here is it certain that the author has imported it already.
+    # Imported here because Pydantic is slow to import; a module that declares a task has imported it already.
     from perago.declare import contract_builder  # noqa: PLC0415
 
     workspace, controls = given.get("workspace"), given.get("controls")
@@ -130,9 +130,9 @@ def _argument_problems(args: tuple[object, ...], given: Mapping[str, Any]) -> It
     if description is not None and not isinstance(description, str):
         yield Problem("description", f"must be a str, not {description!r}")
     if workspace is not None:
-        yield from part("workspace", workspace, WorkspaceSpec)
+        yield from nested_problems("workspace", workspace, WorkspaceSpec)
     if controls is not None:
-        yield from part("controls", controls, TaskControls)
+        yield from nested_problems("controls", controls, TaskControls)
         if workspace is None and getattr(controls, "publish_budget", None) is not None:
             yield Problem("controls.publish_budget", "a task without a workspace publishes nothing; remove it")
 

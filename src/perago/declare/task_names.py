@@ -1,4 +1,4 @@
-"""Names of tasks and addresses of owners. In: what the author wrote. Out: why Conductor or a path could not take it."""
+"""Validation of task names and owners' e-mail addresses."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ _SYSTEM_TASKS = frozenset(
         "WAIT",
     }
 )
-"""Conductor would run a task of such a name itself, and no worker would ever see it."""
+"""Conductor runs tasks of these types itself and never gives them to a worker."""
 
 
 def name_problems(name: object) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
-"""The Conductor TaskDef. In: a declaration. Out: JSON that Conductor stores as it is, and what differs from what it has stored.
+"""Build the Conductor TaskDef of a declaration, and compare it with the one that Conductor has stored.
 
-Prefix, checks, read_only, budget, endpoints and credentials are the worker's business and never in a TaskDef.
+Prefix, checks, read_only, budget, endpoints and credentials concern only the worker and are never in a TaskDef.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _LEFT_OUT: Mapping[str, object] = {
     "rateLimitFrequencyInSeconds": 1,
     "rateLimitPerFrequency": 0,
 }
-"""What Conductor answers for the fields that a TaskDef may leave out."""
+"""Conductor's values for the fields that a TaskDef may leave out."""
 
 
 def of(declaration: TaskDeclaration) -> Json:
@@ -45,7 +45,7 @@ def of(declaration: TaskDeclaration) -> Json:
 
 
 def differences(ours: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, tuple[object, object]]:
-    """By field: what Conductor has and what we would write. Fields that Conductor adds by itself are no difference."""
+    """By field: the stored and the wanted value. Fields that Conductor adds itself are ignored."""
     wanted = {**_LEFT_OUT, **ours}
     found = {name: _as_sent(ours.get(name), stored.get(name, _LEFT_OUT.get(name))) for name in wanted}
     return {name: (found[name], wanted[name]) for name in wanted if found[name] != wanted[name]}
@@ -65,7 +65,7 @@ def _schema(name: str, data: Json) -> Json:
 
 
 def _as_sent(ours: object, stored: object) -> object:
-    """Conductor adds times of its own to a schema; compare what was sent."""
+    """Conductor adds timestamps to a schema; compare only the fields that were sent."""
     if isinstance(ours, dict) and isinstance(stored, dict):
         return {key: value for key, value in cast("Json", stored).items() if key in ours}
     return stored

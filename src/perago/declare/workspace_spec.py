@@ -1,4 +1,4 @@
-"""Which part of a repository a task sees, and what must hold there. In: what the author wrote. Out: problems, the prefix."""
+"""`WorkspaceSpec`: the part of a repository that a task works on, its checks, and their validation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class WorkspaceSpec(DeclaredValue):
 
     @property
     def object_prefix(self) -> str:
-        """As object paths begin: empty for the root, otherwise ending in `/`."""
+        """The prefix of object paths: empty for the root, otherwise with a trailing `/`."""
         inside = self.prefix.removeprefix("/")
         return f"{inside}/" if inside else ""
 
