@@ -1,14 +1,15 @@
 """Sphinx configuration of the manual, a static site with search. Neither building nor reading it downloads anything."""
 
 import sys
-from importlib import metadata
 from pathlib import Path
+
+import perago
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "Perago"
 author = "the Perago maintainers"
-release = metadata.version("perago")
+release = perago.__version__
 html_title = f"Perago {release}"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "program"]

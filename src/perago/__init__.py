@@ -1,4 +1,6 @@
-"""The front door: everything a task author imports. Importing it loads neither Pydantic nor pyspark."""
+"""Everything that a task author imports. Importing it loads neither Pydantic nor pyspark."""
+
+from typing import TYPE_CHECKING
 
 from perago.attempt.cancellation import cancelled
 from perago.declare.checks import forbid_glob, require_dir, require_file, require_glob
@@ -20,6 +22,9 @@ from perago.errors import (
     TaskResultError,
     TaskTerminalError,
 )
+
+if TYPE_CHECKING:
+    __version__: str
 
 __all__ = [
     "ExecutionLimits",
@@ -48,3 +53,12 @@ __all__ = [
     "require_glob",
     "task",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, looked up when it is used because reading the metadata takes longer than the rest of the import."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from perago import distribution  # noqa: PLC0415
+
+    return distribution.version()

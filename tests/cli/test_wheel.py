@@ -28,7 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     room = tmp_path_factory.mktemp("wheel")
     line = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(room)]
     subprocess.run(line, cwd=CLONE, check=True, capture_output=True, timeout=60)
-    (wheel,) = room.glob("perago-*.whl")
+    (wheel,) = room.glob("perago_conductor-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(room / "site")
     return room / "site"

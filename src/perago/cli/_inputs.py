@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from perago import settings
+from perago import distribution, settings
 from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration
 from perago.terminal import console
@@ -19,13 +19,15 @@ RepositoryName = Annotated[str, typer.Argument(metavar="REPOSITORY", help="The l
 
 
 def load_settings() -> settings.Settings:
-    """The settings; warns about variables that are no settings. `RuntimeConfigError` if a setting is wrong."""
-    warn_about_variables()
+    """The settings, after `show_warnings`. `RuntimeConfigError` if a setting is wrong."""
+    show_warnings()
     return settings.load()
 
 
-def warn_about_variables() -> None:
-    for line in settings.unknown_variables():
+def show_warnings() -> None:
+    """Warn about unknown `PERAGO_` variables and about another distribution that overwrites Perago's files."""
+    conflict = distribution.conflict()
+    for line in [*settings.unknown_variables(), *([conflict] if conflict else [])]:
         console.warning(line)
 
 

@@ -18,7 +18,7 @@ Report = Annotated[Path, typer.Option(help="Where the report of the pipeline is 
 
 def demo(scale: Scale = 1.0, keep: Keep = False, report: Report = Path("perago-demo.html")) -> None:
     """Run a Spark pipeline of six tasks on real servers, kill its worker in the middle, and show that the retry succeeds."""
-    _inputs.warn_about_variables()
+    _inputs.show_warnings()
     with progress.shown() as show_progress:
         runtime.ensure(show_progress)
     with dev.running(stacks.Options()) as stack:

@@ -29,7 +29,7 @@ def dev(
     data_dir: DataDir = None, env_file: EnvFile = None, conductor_port: Port = 0, lakefs_port: Port = 0, as_json: AsJson = False
 ) -> None:
     """Run a real Conductor and a real lakeFS on this machine; Ctrl-C stops both."""
-    _inputs.warn_about_variables()
+    _inputs.show_warnings()
     with running(stacks.Options(data_dir, conductor_port, lakefs_port)) as stack:
         if env_file is not None:
             write_env_file(env_file, stack.endpoints)

@@ -30,7 +30,7 @@ def extract(module: _inputs.Module, output: Output) -> None:
     """
     if output.suffix != ".json":
         raise SetupError(f"--output {output} must end in .json")
-    _inputs.warn_about_variables()
+    _inputs.show_warnings()
     definition = taskdef.of(_inputs.load_task(module))
     _write_atomically(output, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
     console.stdout().print(Text(str(output)))

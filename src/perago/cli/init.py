@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from perago import distribution
 from perago.errors import SetupError
 from perago.terminal import console
 
@@ -44,7 +45,7 @@ def create(directory: Path) -> list[Path]:
         for relative, text in _templates():
             target = directory / relative
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text.replace("@NAME@", name), encoding="utf-8")
+            target.write_text(_filled_in(text, name), encoding="utf-8")
             written.append(Path(relative))
     except OSError as error:
         raise SetupError(f"cannot write {error.filename}: {error.strerror}") from error
@@ -86,6 +87,10 @@ def _refuse_occupied(directory: Path) -> None:
 def _project_name(directory: Path) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "-", directory.resolve().name).strip("-").lower()
     return name or "perago-project"
+
+
+def _filled_in(text: str, name: str) -> str:
+    return text.replace("@NAME@", name).replace("@PERAGO@", distribution.requirement())
 
 
 def _templates() -> Iterator[tuple[PurePosixPath, str]]:

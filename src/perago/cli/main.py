@@ -6,12 +6,12 @@ A command's module is imported only when the command is used, so that `perago --
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
+from perago import distribution
 from perago.errors import PeragoError
 
 INTERRUPTED = 130
@@ -79,7 +79,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(metadata.version("perago"))
+        typer.echo(distribution.version())
         raise typer.Exit
 
 

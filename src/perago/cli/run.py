@@ -49,7 +49,7 @@ def run(
 
     Exit codes: 0 COMPLETED, 1 it could not be run, 2 wrong usage, 3 FAILED (a retry may help), 4 FAILED_WITH_TERMINAL_ERROR.
     """
-    _inputs.warn_about_variables()
+    _inputs.show_warnings()
     declaration = _inputs.load_task(module)
     files = _files(declaration, workspace, write)
     parameters = _params(params)
