@@ -117,6 +117,14 @@ def staging_name(step: str) -> staging_names.StagingName:
     return parsed
 
 
+def test_demo_output_in_the_readme_exists_in_the_program() -> None:
+    transcript = next(block.text for block in manual.blocks(manual.ROOT / "README.md") if "perago demo" in block.text)
+    lines = [line for line in transcript.splitlines() if line.startswith(("killed", "features was", "The branch", "Report:"))]
+    assert len(lines) == 4
+    for line in lines:
+        require_said(re.sub(r"\bfeatures\b|\b[0-9a-f]{12}\b|\b\d+ s$|perago-demo\.html", "…", line))
+
+
 def require_said(text: str) -> None:
     """`text` may span several lines of the page."""
     said = "\n".join(texts())
