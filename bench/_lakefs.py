@@ -14,7 +14,7 @@ import urllib3
 from perago.dev import lakefs
 from perago.dev.stack import Endpoints, Stack
 from perago.process.stop_request import StopRequest
-from perago.provision import cache
+from perago.provision import artifact_cache
 from perago.provision.progress import quiet
 
 
@@ -64,7 +64,7 @@ class Store:
 
 class Lakectl:
     def __init__(self, endpoints: Endpoints, home: Path) -> None:
-        _, self._program = lakefs.binaries(cache.Cache(cache.default_root(), StopRequest(), quiet))
+        _, self._program = lakefs.binaries(artifact_cache.ArtifactCache(artifact_cache.default_root(), StopRequest(), quiet))
         self._environment = {**os.environ, **endpoints.environment(), "HOME": str(home)}
 
     def run(self, *arguments: str) -> float:

@@ -13,11 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from perago.dev import go
 from perago.process.stop_request import StopRequest
-from perago.provision import cache as caches
-from perago.provision import install_step
-from perago.provision.cache import Cache, Recipe
+from perago.provision import artifact_cache, go, install_step
+from perago.provision.artifact_cache import Artifact, ArtifactCache
 from perago.provision.progress import Report, quiet
 
 _SOURCE = Path(__file__).with_name("linearizability")
@@ -112,9 +110,9 @@ def program(report: Report = quiet) -> Path:
     """The checker, built if this version of its source has not been built yet."""
     stop_request = StopRequest()
     try:
-        cache = Cache(caches.default_root(), stop_request, report)
+        cache = ArtifactCache(artifact_cache.default_root(), stop_request, report)
         name = f"linearizability-{_digest()}"
-        return cache.ensure(Recipe(name, "linearizability checker", _DISK, lambda into: _build(cache, name, into))) / "check"
+        return cache.ensure(Artifact(name, "linearizability checker", _DISK, lambda into: _build(cache, name, into))) / "check"
     finally:
         stop_request.close()
 
@@ -137,14 +135,14 @@ def _digest() -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-def _build(cache: Cache, name: str, into: Path) -> None:
+def _build(cache: ArtifactCache, name: str, into: Path) -> None:
     scratch = cache.scratch(name)
     (scratch / "tmp").mkdir(exist_ok=True)
     for file in _FILES:
         (scratch / file).write_bytes((_SOURCE / file).read_bytes())
     line = [str(go.find(cache)), "build", "-v", "-trimpath", "-buildvcs=false", "-o", str(into / "check"), "."]
     title = "build the linearizability checker"
-    install_step.perform(cache, install_step.Step(title, line, scratch, cache.log(name), _ADVICE, _environment(scratch)))
+    install_step.run(cache, install_step.InstallStep(title, line, scratch, cache.log(name), _ADVICE, _environment(scratch)))
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from model import cases, story, tlc
 from perago.errors import PeragoError
 from perago.process.stop_request import StopRequest
-from perago.provision.cache import Cache, default_root
+from perago.provision.artifact_cache import ArtifactCache, default_root
 from perago.terminal import progress
 
 _BROKEN = {
@@ -62,7 +62,7 @@ def _install(workers: int) -> tlc.Checker:
     stop_request = StopRequest()
     try:
         with progress.shown() as report:
-            return tlc.install(Cache(default_root(), stop_request, report), workers)
+            return tlc.install(ArtifactCache(default_root(), stop_request, report), workers)
     finally:
         stop_request.close()
 

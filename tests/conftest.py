@@ -23,7 +23,7 @@ from tests.support.progress import ProgressLines
 
 from perago.dev import stack as stacks
 from perago.errors import SetupError
-from perago.provision.progress import Progress
+from perago.provision.progress import InstallProgress
 
 SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "checker"})
 _REUSE = "PERAGO_TEST_STACK"
@@ -134,12 +134,12 @@ def _or_fail_the_run(action: Callable[[], None]) -> None:
         pytest.exit(f"error: {error}", returncode=1)
 
 
-def _reporter(config: pytest.Config) -> Callable[[Progress], None]:
+def _reporter(config: pytest.Config) -> Callable[[InstallProgress], None]:
     """Names each long step as it begins: with an empty cache some take minutes."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     said: set[str] = set()
 
-    def report(news: Progress) -> None:
+    def report(news: InstallProgress) -> None:
         if terminal is not None and news.step not in said:
             said.add(news.step)
             terminal.write_line(news.step)

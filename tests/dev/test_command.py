@@ -9,7 +9,7 @@ from rich.console import Console
 from perago.cli import dev
 from perago.dev.stack import Endpoints
 from perago.errors import DevStackError
-from perago.provision.progress import Progress
+from perago.provision.progress import InstallProgress
 from perago.terminal import progress
 
 ENDPOINTS = Endpoints("http://127.0.0.1:1/api", "http://127.0.0.1:2", "http://127.0.0.1:2", "KEY", "very-secret")
@@ -18,12 +18,12 @@ ENDPOINTS = Endpoints("http://127.0.0.1:1/api", "http://127.0.0.1:2", "http://12
 @pytest.mark.parametrize(
     ("news", "said"),
     [
-        (Progress("step", "compiled 3"), "compiled 3"),
-        (Progress("step", done=35_400_000), "35.4 MB"),
-        (Progress("step", done=0, total=457_760_812), "0 B of 458 MB"),
+        (InstallProgress("step", "compiled 3"), "compiled 3"),
+        (InstallProgress("step", done=35_400_000), "35.4 MB"),
+        (InstallProgress("step", done=0, total=457_760_812), "0 B of 458 MB"),
     ],
 )
-def test_bytes_are_said_where_they_are_counted(news: Progress, said: str) -> None:
+def test_bytes_are_said_where_they_are_counted(news: InstallProgress, said: str) -> None:
     assert progress.status_text(news) == said
 
 
@@ -31,13 +31,13 @@ def test_a_pipe_gets_one_line_when_a_step_begins_and_one_when_it_ends() -> None:
     out = io.StringIO()
     lines = progress._Lines(Console(file=out))
     for done in range(5):
-        lines(Progress("download", done=done, total=5))
-    lines(Progress("download", "the registry stumbled, trying again in 2 s", notice=True))
-    lines(Progress("download", finished=True))
-    lines(Progress("lakeFS", "healthy after 1.2 s", finished=True))
+        lines(InstallProgress("download", done=done, total=5))
+    lines(InstallProgress("download", "transient error of the registry, trying again in 2 s", notice=True))
+    lines(InstallProgress("download", finished=True))
+    lines(InstallProgress("lakeFS", "healthy after 1.2 s", finished=True))
     assert out.getvalue().splitlines() == [
         "download",
-        "download: the registry stumbled, trying again in 2 s",
+        "download: transient error of the registry, trying again in 2 s",
         "download: done",
         "lakeFS: healthy after 1.2 s",
     ]

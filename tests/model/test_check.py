@@ -5,7 +5,7 @@ import pytest
 from model import cases, check, story, tlc
 
 from perago.process.stop_request import StopRequest
-from perago.provision.cache import Cache, default_root
+from perago.provision.artifact_cache import ArtifactCache, default_root
 from perago.provision.progress import quiet
 
 VIOLATION = """\
@@ -40,7 +40,7 @@ State 2: <Stage line 1, col 2 to line 3, col 4 of module Publication>
 def checker() -> tlc.Checker:
     stop_request = StopRequest()
     try:
-        return tlc.install(Cache(default_root(), stop_request, quiet))
+        return tlc.install(ArtifactCache(default_root(), stop_request, quiet))
     finally:
         stop_request.close()
 

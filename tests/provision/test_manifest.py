@@ -15,50 +15,50 @@ def artifact(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_untouched_artifact_is_intact(artifact: Path) -> None:
-    assert manifest.intact(artifact)
+def test_unchanged_artifact_is_intact(artifact: Path) -> None:
+    assert manifest.is_intact(artifact)
 
 
-def test_a_directory_without_manifest_is_not_intact(tmp_path: Path) -> None:
-    assert not manifest.intact(tmp_path)
-    assert not manifest.intact(tmp_path / "missing")
+def test_directory_without_manifest_is_not_intact(tmp_path: Path) -> None:
+    assert not manifest.is_intact(tmp_path)
+    assert not manifest.is_intact(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"program": {"size": 1}}', '{"program": 3}'])
-def test_a_damaged_manifest_counts_as_damage(artifact: Path, text: str) -> None:
+def test_artifact_with_damaged_manifest_is_not_intact(artifact: Path, text: str) -> None:
     (artifact / manifest.NAME).write_text(text)
-    assert not manifest.intact(artifact)
+    assert not manifest.is_intact(artifact)
 
 
-def test_a_truncated_file_is_noticed(artifact: Path) -> None:
+def test_truncated_file_is_detected(artifact: Path) -> None:
     with (artifact / "program").open("r+b") as handle:
         handle.truncate(4999)
-    assert not manifest.intact(artifact)
+    assert not manifest.is_intact(artifact)
 
 
-def test_a_changed_byte_is_noticed(artifact: Path) -> None:
+def test_changed_byte_is_detected(artifact: Path) -> None:
     with (artifact / "lib" / "a.jar").open("r+b") as handle:
         handle.seek(500)
         handle.write(b"X")
-    assert not manifest.intact(artifact)
+    assert not manifest.is_intact(artifact)
 
 
-def test_a_missing_file_is_noticed(artifact: Path) -> None:
+def test_missing_file_is_detected(artifact: Path) -> None:
     (artifact / "lib" / "a.jar").unlink()
-    assert not manifest.intact(artifact)
+    assert not manifest.is_intact(artifact)
 
 
-def test_a_redirected_link_is_noticed(artifact: Path) -> None:
+def test_changed_link_is_detected(artifact: Path) -> None:
     (artifact / "link").unlink()
     (artifact / "link").symlink_to("lib")
-    assert not manifest.intact(artifact)
+    assert not manifest.is_intact(artifact)
 
 
-def test_the_same_bytes_with_a_new_change_time_are_read_once_and_then_trusted(artifact: Path) -> None:
+def test_new_change_time_of_same_bytes_is_remembered(artifact: Path) -> None:
     before = (artifact / manifest.NAME).read_text()
     (artifact / "program").chmod(0o755)
-    assert manifest.intact(artifact)
+    assert manifest.is_intact(artifact)
     after = (artifact / manifest.NAME).read_text()
     assert after != before
-    assert manifest.intact(artifact)
+    assert manifest.is_intact(artifact)
     assert (artifact / manifest.NAME).read_text() == after

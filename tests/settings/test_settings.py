@@ -8,7 +8,7 @@ import pytest
 
 from perago import human_units, settings
 from perago.errors import RuntimeConfigError
-from perago.provision import cache
+from perago.provision import artifact_cache
 
 Load = Callable[..., settings.Settings]
 
@@ -68,7 +68,7 @@ def test_env_file_reaches_download_settings(load: Load) -> None:
 
 def test_env_file_reaches_the_download_cache(load: Load, tmp_path: Path) -> None:
     load(f"PERAGO_CACHE_DIR={tmp_path / 'tools'}")
-    assert cache.default_root() == tmp_path / "tools"
+    assert artifact_cache.default_root() == tmp_path / "tools"
 
 
 def test_download_settings_do_not_need_the_others(load: Load) -> None:

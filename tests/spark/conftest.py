@@ -12,7 +12,7 @@ from perago.dev.stack import Endpoints
 from perago.model import LakeAccess
 from perago.process.stop_request import StopRequest
 from perago.provision import maven
-from perago.provision.cache import Cache, default_root
+from perago.provision.artifact_cache import ArtifactCache, default_root
 from perago.provision.progress import quiet
 from perago.spark import options, runtime
 from perago.spark.driver import Driver
@@ -59,7 +59,7 @@ def quick(stack: Endpoints, spark_runtime: runtime.SparkRuntime) -> str:
 @pytest.fixture(scope="session")
 def driver(spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     scratch: Path = tmp_path_factory.mktemp("spark")
-    cache = Cache(default_root(), StopRequest(), quiet)
+    cache = ArtifactCache(default_root(), StopRequest(), quiet)
     jars = ",".join(str(maven.jar(cache, coordinates, sha256)) for coordinates, sha256 in DELTA.items())
     made = Driver(options.SparkOptions(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: spark_runtime)
     yield made

@@ -8,13 +8,13 @@ from tests.support import kill_matrix
 from tests.support.kill_matrix import KillPhase
 from tests.support.local_kill_matrix import PHASES, VICTIMS, LocalTask
 
-from perago.dev.stack import Options, Stack
+from perago.dev.stack import Stack, StackOptions
 
 
 @pytest.fixture(scope="module")
 def own_stack(installed_servers: None, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
     """Servers that may be killed."""
-    with Stack(Options(tmp_path_factory.mktemp("stack"))) as started:
+    with Stack(StackOptions(tmp_path_factory.mktemp("stack"))) as started:
         yield started
 
 

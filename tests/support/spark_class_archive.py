@@ -18,7 +18,7 @@ from perago.dev.stack import Endpoints
 from perago.model import LakeAccess
 from perago.process.stop_request import StopRequest
 from perago.provision import java
-from perago.provision.cache import Cache, Recipe, default_root
+from perago.provision.artifact_cache import Artifact, ArtifactCache, default_root
 from perago.provision.progress import quiet
 from perago.spark import options, runtime, s3a
 
@@ -34,7 +34,7 @@ def java_options(stack: Endpoints) -> str:
 
 
 def _archive(stack: Endpoints) -> Path:
-    cache = Cache(default_root(), StopRequest(), quiet)
+    cache = ArtifactCache(default_root(), StopRequest(), quiet)
     name = f"spark-test-classes-{_identity(cache)}"
 
     def build(into: Path) -> None:
@@ -42,10 +42,10 @@ def _archive(stack: Endpoints) -> Path:
             command = [sys.executable, "-m", "tests.support.spark_class_archive", str(into / "classes.jsa")]
             subprocess.run(command, cwd=ROOT, check=True, input=stack.to_json().encode(), stdout=log, stderr=log)
 
-    return cache.ensure(Recipe(name, "an archive of Spark's classes", _DISK, build)) / "classes.jsa"
+    return cache.ensure(Artifact(name, "an archive of Spark's classes", _DISK, build)) / "classes.jsa"
 
 
-def _identity(cache: Cache) -> str:
+def _identity(cache: ArtifactCache) -> str:
     """Of all that is in it: Java, Spark with its jars, and what this file asks for."""
     import pyspark  # noqa: PLC0415  only for its version
 

@@ -21,5 +21,5 @@ def demo(scale: Scale = 1.0, keep: Keep = False, report: Report = Path("perago-d
     _inputs.show_warnings()
     with progress.shown() as show_progress:
         runtime.ensure(show_progress)
-    with dev.running(stacks.Options()) as stack:
+    with dev.running(stacks.StackOptions()) as stack:
         scenario.run(stack, scenario.DemoOptions(scale, keep, report))

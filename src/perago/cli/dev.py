@@ -30,7 +30,7 @@ def dev(
 ) -> None:
     """Run a real Conductor and a real lakeFS on this machine; Ctrl-C stops both."""
     _inputs.show_warnings()
-    with running(stacks.Options(data_dir, conductor_port, lakefs_port)) as stack:
+    with running(stacks.StackOptions(data_dir, conductor_port, lakefs_port)) as stack:
         if env_file is not None:
             write_env_file(env_file, stack.endpoints)
         sys.stdout.write(_as_json(stack) if as_json else _as_text(stack.endpoints))
@@ -39,7 +39,7 @@ def dev(
 
 
 @contextlib.contextmanager
-def running(options: stacks.Options) -> Generator[stacks.Stack]:
+def running(options: stacks.StackOptions) -> Generator[stacks.Stack]:
     """Both servers, with progress on stderr. A signal ends the context: exit code 0, or 128 + its number while starting."""
     stop_request = StopRequest()
     ready = False

@@ -1,1 +1,1 @@
-"""The real servers on this machine: fetched, built, cached, started, watched and stopped without a container engine."""
+"""Real Conductor and lakeFS servers on this machine, without a container engine: installed, started, watched and stopped."""

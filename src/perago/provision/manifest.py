@@ -1,4 +1,4 @@
-"""The list of an artifact's files with size, checksum and change time: tells a whole artifact from a damaged one."""
+"""The list of an artifact's files with size, checksum and change time, to find out whether it is damaged."""
 
 import contextlib
 import hashlib
@@ -11,8 +11,8 @@ NAME = ".manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One file as it was built. Links are listed by where they point."""
+class ManifestEntry:
+    """One file as it was built. For a symbolic link, the checksum is that of its target's path."""
 
     size: int
     sha256: str
@@ -20,46 +20,46 @@ class Entry:
 
 
 def write(directory: Path) -> None:
-    """Lists what is there, and makes sure that it is on the disk before the artifact gets its name."""
-    _store(directory, {name: _look(directory / name) for name in _files(directory)})
-    # One flush for all: an artifact can have thousands of files.
+    """Lists the files of the directory, and flushes everything to disk, so that the artifact can be renamed into place."""
+    _store(directory, {name: _entry(directory / name) for name in _files(directory)})
+    # One flush for all files: an artifact can have thousands.
     os.sync()
 
 
-def intact(directory: Path) -> bool:
-    """Whether every file is as it was built. Reads only files that were touched since."""
+def is_intact(directory: Path) -> bool:
+    """Whether every file is as it was built. Reads only files whose change time is different."""
     entries = _read(directory / NAME)
     if entries is None:
         return False
-    now: dict[str, Entry] = {}
+    now: dict[str, ManifestEntry] = {}
     for name, entry in entries.items():
-        found = _confirm(directory / name, entry)
+        found = _verified(directory / name, entry)
         if found is None:
             return False
         now[name] = found
     if now != entries:
-        # Copied or moved, yet the same bytes: remember the new change times. A cache that cannot be written works all the same.
+        # The files were copied or moved: remember the new change times. A read-only cache can still be used.
         with contextlib.suppress(OSError):
             _store(directory, now)
     return True
 
 
-def _confirm(path: Path, entry: Entry) -> Entry | None:
+def _verified(path: Path, entry: ManifestEntry) -> ManifestEntry | None:
     try:
         stat = path.lstat()
         if stat.st_size != entry.size:
             return None
-        # Programs cannot set the change time, so the same one means the same bytes.
+        # Programs cannot set the change time, so if it is equal, so is the content.
         if stat.st_ctime_ns == entry.changed_ns:
             return entry
-        return Entry(stat.st_size, entry.sha256, stat.st_ctime_ns) if _checksum(path) == entry.sha256 else None
+        return ManifestEntry(stat.st_size, entry.sha256, stat.st_ctime_ns) if _checksum(path) == entry.sha256 else None
     except OSError:
         return None
 
 
-def _look(path: Path) -> Entry:
+def _entry(path: Path) -> ManifestEntry:
     stat = path.lstat()
-    return Entry(stat.st_size, _checksum(path), stat.st_ctime_ns)
+    return ManifestEntry(stat.st_size, _checksum(path), stat.st_ctime_ns)
 
 
 def _checksum(path: Path) -> str:
@@ -69,15 +69,15 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _read(path: Path) -> dict[str, Entry] | None:
+def _read(path: Path) -> dict[str, ManifestEntry] | None:
     try:
         document = json.loads(path.read_text())
-        return {name: Entry(**fields) for name, fields in document.items()}
+        return {name: ManifestEntry(**fields) for name, fields in document.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 
-def _store(directory: Path, entries: dict[str, Entry]) -> None:
+def _store(directory: Path, entries: dict[str, ManifestEntry]) -> None:
     fresh = directory / f"{NAME}.{os.getpid()}"
     fresh.write_text(json.dumps({name: asdict(entry) for name, entry in entries.items()}, indent=0))
     fresh.replace(directory / NAME)

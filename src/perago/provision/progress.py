@@ -1,12 +1,12 @@
-"""What a long step tells whoever watches: one value per news item, given to a plain callable."""
+"""Progress of a download or an installation: values that are passed to a callable."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """One news item of one step; `done` and `total` count bytes."""
+class InstallProgress:
+    """Progress of one step; `done` and `total` count bytes."""
 
     step: str
     detail: str = ""
@@ -17,8 +17,8 @@ class Progress:
     """Worth a line of its own even where progress is not drawn."""
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[InstallProgress], None]
 
 
-def quiet(_news: Progress) -> None:
-    """Nobody watches."""
+def quiet(_progress: InstallProgress) -> None:
+    """Ignores progress."""

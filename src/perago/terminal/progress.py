@@ -23,7 +23,7 @@ def shown() -> Generator[progress.Report]:
         yield _Spinners(bars)
 
 
-def status_text(update: progress.Progress) -> str:
+def status_text(update: progress.InstallProgress) -> str:
     """Byte counts if there are any, otherwise the detail that the step reports."""
     if update.done is None:
         return update.detail
@@ -37,7 +37,7 @@ class _Lines:
         self._screen = screen
         self._begun: set[str] = set()
 
-    def __call__(self, update: progress.Progress) -> None:
+    def __call__(self, update: progress.InstallProgress) -> None:
         if update.finished:
             self._screen.print(Text(f"{update.step}: {update.detail or 'done'}"))
         elif update.notice or update.step not in self._begun:
@@ -50,7 +50,7 @@ class _Spinners:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
 
-    def __call__(self, update: progress.Progress) -> None:
+    def __call__(self, update: progress.InstallProgress) -> None:
         if update.step not in self._tasks:
             self._tasks[update.step] = self._bars.add_task(update.step, total=1, status="")
         self._bars.update(self._tasks[update.step], completed=1 if update.finished else 0, status=status_text(update))

