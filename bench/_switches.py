@@ -11,7 +11,7 @@ def without_verification() -> None:
     """A labelled commit on top of the input counts as abandoned, whatever Conductor says of its task (rule 1)."""
     judge = head.judge
 
-    def judged(commit: Commit, *arguments: Any, **named: Any) -> head.Standing:
+    def judged(commit: Commit, *arguments: Any, **named: Any) -> head.Acceptance:
         by = commit_labels.read(commit.metadata)
         return judge(commit, *arguments, **named) if by is None else head.Abandoned(by, "nothing was verified")
 

@@ -86,9 +86,9 @@ def _check_all(screen: Console, checker: tlc.Checker, wanted: Sequence[cases.Cas
     return 1 if wrong else 0
 
 
-def _watched(asked: dict[Future[tlc.Verdict], cases.Case]) -> dict[str, tlc.Verdict]:
+def _watched(asked: dict[Future[tlc.TlcVerdict], cases.Case]) -> dict[str, tlc.TlcVerdict]:
     """Shows each case as it ends: in place on a terminal, as a line of its own when piped."""
-    verdicts: dict[str, tlc.Verdict] = {}
+    verdicts: dict[str, tlc.TlcVerdict] = {}
     screen = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.completed} of {task.total} cases"), TimeElapsedColumn())
     with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as bar:
@@ -105,7 +105,7 @@ def _watched(asked: dict[Future[tlc.Verdict], cases.Case]) -> dict[str, tlc.Verd
     return verdicts
 
 
-def _table(wanted: Sequence[cases.Case], verdicts: dict[str, tlc.Verdict]) -> Table:
+def _table(wanted: Sequence[cases.Case], verdicts: dict[str, tlc.TlcVerdict]) -> Table:
     table = Table(
         "case", "what is different", "expected", "found", "steps", "states", "seconds", title="The publication protocol"
     )
@@ -121,7 +121,7 @@ def _table(wanted: Sequence[cases.Case], verdicts: dict[str, tlc.Verdict]) -> Ta
     return table
 
 
-def _row(case: cases.Case, verdict: tlc.Verdict) -> tuple[str, ...]:
+def _row(case: cases.Case, verdict: tlc.TlcVerdict) -> tuple[str, ...]:
     colour = "green" if verdict.holds == case.holds else "bold red"
     expected = "holds" if case.holds else "counterexample"
     length = "" if verdict.holds else str(len(verdict.trace) - 1)
@@ -136,7 +136,7 @@ def _row(case: cases.Case, verdict: tlc.Verdict) -> tuple[str, ...]:
     )
 
 
-def _found(verdict: tlc.Verdict) -> str:
+def _found(verdict: tlc.TlcVerdict) -> str:
     return "holds" if verdict.violated is None else _BROKEN[verdict.violated]
 
 
@@ -151,7 +151,7 @@ def _show(screen: Console, checker: tlc.Checker, name: str) -> int:
     return 0 if verdict.holds == case.holds else 1
 
 
-def _tell(screen: Console, case: cases.Case, verdict: tlc.Verdict) -> None:
+def _tell(screen: Console, case: cases.Case, verdict: tlc.TlcVerdict) -> None:
     screen.print(f"\n[bold]{case.name}[/bold]: {case.says}: {_found(verdict)}")
     if verdict.holds:
         return

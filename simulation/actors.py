@@ -8,7 +8,7 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from perago.errors import ConductorUnavailable, ConductorUnknown, LakeUnavailable, LakeUnknown
-from perago.in_memory.lake import Step
+from perago.in_memory.lake import RequestStep
 
 UPDATES = frozenset({"merge", "relocate"})
 """Two steps on the server, so they are requests of their own from the start."""
@@ -135,9 +135,9 @@ class Hub:
         self.requests: dict[str, Request] = {}
         self.order: list[str] = []
 
-    def gate(self, _verb: str, step: Step) -> None:
+    def gate(self, _verb: str, step: RequestStep) -> None:
         """The lake's: a request that is under way stops between its two steps."""
-        if step is Step.BETWEEN:
+        if step is RequestStep.BETWEEN:
             self.main.switch()
 
     def between_reads(self) -> None:

@@ -33,7 +33,7 @@ class Seen:
     ends: set[str] = field(default_factory=set[str])
 
 
-def hold(runs: Iterable[explore.Run]) -> Seen:
+def hold(runs: Iterable[explore.ScheduleRun]) -> Seen:
     """Every rule, in every one of them."""
     seen = Seen()
     for done in runs:
@@ -50,7 +50,7 @@ def _end(reason: str | None) -> str:
     return "completed" if reason is None else next((end for said, end in _ENDS.items() if said in reason), "failed")
 
 
-def _told(done: explore.Run) -> str:
+def _told(done: explore.ScheduleRun) -> str:
     short = explore.shortened(World, done)
     lines = (f"make simulate ARGS='{done.name}': {done.broken}", f"made short ({len(short.moves)} moves):")
     return "\n".join(chain(lines, trace.tell(short)))

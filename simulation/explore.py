@@ -7,7 +7,7 @@ from typing import Protocol
 
 from simulation import setup as settings
 from simulation.actors import How
-from simulation.invariants import Broken
+from simulation.invariants import RuleBroken
 from simulation.setup import Setting
 from simulation.world import ABANDON, BY_HAND, CONDUCTOR, FROM_HEAD, GIVE_UP, HAND_OUT, START, Move, World
 
@@ -29,24 +29,24 @@ class Chooser(Protocol):
 
 
 @dataclass
-class Run:
+class ScheduleRun:
     """One schedule: what happened, and the rule it broke, if it did. `name` is how to have it again."""
 
     name: str
     world: World
     moves: list[Move] = field(default_factory=list[Move])
-    broken: Broken | None = None
+    broken: RuleBroken | None = None
 
 
-def run(worlds: Worlds, chooser: Chooser, name: str = "") -> Run:
-    done = Run(name, worlds(chooser.setting))
+def run(worlds: Worlds, chooser: Chooser, name: str = "") -> ScheduleRun:
+    done = ScheduleRun(name, worlds(chooser.setting))
     world, moves = done.world, done.moves
     try:
         while len(moves) < LONGEST and (move := chooser.choose(world)) is not None:
             moves.append(move)
             world.move(move)
         world.finish()
-    except Broken as broken:
+    except RuleBroken as broken:
         done.broken = broken
     finally:
         world.hub.crash_all()
@@ -127,7 +127,7 @@ class Random:
         return (dice.choice(able) if dice.random() < self._switch * heat else able[0]), How.GO
 
 
-def at_random(worlds: Worlds, seeds: Iterable[int]) -> Iterator[Run]:
+def at_random(worlds: Worlds, seeds: Iterable[int]) -> Iterator[ScheduleRun]:
     return (run(worlds, Random(seed), f"--seed {seed}") for seed in seeds)
 
 
@@ -229,13 +229,13 @@ class Deviating:
         return None if isinstance(first, Until) else first
 
 
-def systematic(worlds: Worlds, family: Family, depth: int) -> Iterator[Run]:
+def systematic(worlds: Worlds, family: Family, depth: int) -> Iterator[ScheduleRun]:
     """All with at most `depth` deviations, those with fewer first."""
     for number in range(depth + 1):
         yield from _deviating(worlds, family, (), number)
 
 
-def _deviating(worlds: Worlds, family: Family, deviations: Deviations, more: int) -> Iterator[Run]:
+def _deviating(worlds: Worlds, family: Family, deviations: Deviations, more: int) -> Iterator[ScheduleRun]:
     """All that deviate like this and in so many later places. What can be done there is known only once it was run that far."""
     chooser = Deviating(family, deviations)
     done = run(worlds, chooser, f"--schedule {family.label(deviations)}")
@@ -366,7 +366,7 @@ FAMILIES = (
 )
 
 
-def labelled(worlds: Worlds, label: str) -> Run:
+def labelled(worlds: Worlds, label: str) -> ScheduleRun:
     """The systematic schedule of that label again."""
     kind, opening, *deviations = label.split("/")
     family = next(family for family in FAMILIES if family.name == f"{kind}/{opening}")
@@ -374,7 +374,7 @@ def labelled(worlds: Worlds, label: str) -> Run:
     return run(worlds, Deviating(family, tuple(steps)), f"--schedule {label}")
 
 
-def mixed(worlds: Worlds, seeds: Iterable[int], families: Iterable[Family], depth: int) -> Iterator[Run]:
+def mixed(worlds: Worlds, seeds: Iterable[int], families: Iterable[Family], depth: int) -> Iterator[ScheduleRun]:
     """Random ones and families of schedules in turn, until the last of them has no more."""
     sources = [at_random(worlds, seeds), *(systematic(worlds, family, depth) for family in families)]
     while sources:
@@ -401,7 +401,7 @@ class Following:
         return next((move for move in self._moves if move in possible), None)
 
 
-def shortened(worlds: Worlds, failing: Run) -> Run:
+def shortened(worlds: Worlds, failing: ScheduleRun) -> ScheduleRun:
     """Leave out moves, in ever smaller pieces, as long as the same rule is broken."""
     best, size = failing, max(1, len(failing.moves) // 2)
     while True:
@@ -414,7 +414,7 @@ def shortened(worlds: Worlds, failing: Run) -> Run:
             size = size // 2
 
 
-def _shorter(worlds: Worlds, best: Run, size: int) -> Run | None:
+def _shorter(worlds: Worlds, best: ScheduleRun, size: int) -> ScheduleRun | None:
     for start in reversed(range(0, len(best.moves), size)):
         left = best.moves[:start] + best.moves[start + size :]
         again = run(worlds, Following(best.world.setting, left), best.name)

@@ -21,7 +21,7 @@ BY_HAND_LOST = "a commit made by hand is removed only by the setting, or unseen"
 _NOT_REFUSED = ("broke off", "no connection", "no answer", "moved right after")
 
 
-class Broken(BaseException):
+class RuleBroken(BaseException):
     """A rule that does not hold, and what was seen instead. No spine and no server may take it for a fault of its own."""
 
     def __init__(self, rule: str, seen: str) -> None:
@@ -50,7 +50,7 @@ class Author(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedResult:
     """An output that Conductor took. `is_exact`: a publication; a no-op may still get one abandoned child."""
 
     commit: CommitId
@@ -66,7 +66,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class BranchMove:
     """The target's head went from one commit to another, by a request of `author`."""
 
     author: str
@@ -82,8 +82,8 @@ class Oracle:
     prefix: str
     setting: Setting
     author_of: Callable[[Commit], Author | None]
-    line: list[Accepted] = field(default_factory=list[Accepted])
-    moves: list[Move] = field(default_factory=list[Move])
+    line: list[AcceptedResult] = field(default_factory=list[AcceptedResult])
+    moves: list[BranchMove] = field(default_factory=list[BranchMove])
     by_hand: dict[CommitId, set[str]] = field(default_factory=dict[CommitId, set[str]])
     """Commits made by hand, and who has read the target's head since, before it sent a request to move it."""
     last_read: dict[str, CommitId] = field(default_factory=dict[str, CommitId])
@@ -108,13 +108,13 @@ class Oracle:
         source = author.source.ref
         made = self._store.commits[commit]
         if commit != source and made.parents != (source,):
-            raise Broken(NOT_ON_INPUT, f"{author.name}'s {commit[:8]} is not on {source[:8]}")
+            raise RuleBroken(NOT_ON_INPUT, f"{author.name}'s {commit[:8]} is not on {source[:8]}")
         if commit != source and self.author_of(made) is not author:
-            raise Broken(NOT_OWN, f"{author.name} reports {commit[:8]}")
+            raise RuleBroken(NOT_OWN, f"{author.name} reports {commit[:8]}")
         wanted = author.expected(self.lake.content(self.repository, source))
         if self.lake.content(self.repository, commit) != wanted:
-            raise Broken("an accepted publication has exactly its content", f"{author.name}'s {commit[:8]} has another")
-        self.line.append(Accepted(commit, source, author.attempt.task_id, author.place, is_late))
+            raise RuleBroken("an accepted publication has exactly its content", f"{author.name}'s {commit[:8]} has another")
+        self.line.append(AcceptedResult(commit, source, author.attempt.task_id, author.place, is_late))
 
     def taken_back(self, is_completed: Callable[[TaskId], bool]) -> None:
         """A workflow was rerun or restarted: what it had accepted from that step on is for the new run to replace."""
@@ -129,9 +129,9 @@ class Oracle:
         """After every step of the simulation; looks at more only if the target moved or something was accepted."""
         record = self._now()
         if record.head != self._record.head:
-            self.moves.append(Move(mover, self._record.head, record.head))
+            self.moves.append(BranchMove(mover, self._record.head, record.head))
             if self._foreign(record.head) != self._outside:
-                raise Broken("nothing outside the prefix changed", f"{mover} changed it")
+                raise RuleBroken("nothing outside the prefix changed", f"{mover} changed it")
             self._by_hand_is_kept(mover, self._record.head, record.head)
         self._record = record
         if self.line:
@@ -146,14 +146,14 @@ class Oracle:
                     name is not None
                     and (name.execution_id or "").rstrip(staging_names.UNDO + staging_names.RESTORE) == author.execution
                 ):
-                    raise Broken("a finished execution leaves no staging branch", f"{author.name} left {branch}")
+                    raise RuleBroken("a finished execution leaves no staging branch", f"{author.name} left {branch}")
         if author.outcome is not None and author.outcome.status is not TaskStatus.COMPLETED:
             self._refused(author, author.outcome.reason or "")
 
     def settled(self, *, is_calm: bool) -> None:
         """Nothing moves any more, and whatever moved came to its end by itself."""
         if is_calm and not self.line:
-            raise Broken(NO_WINNER, "none was accepted")
+            raise RuleBroken(NO_WINNER, "none was accepted")
         self.restored()
 
     def restored(self) -> None:
@@ -161,13 +161,13 @@ class Oracle:
         shown = list(self.history(self.head))
         for entry in self.line:
             if entry.is_exact and entry.commit not in shown and not self._has_gone_on(entry, shown):
-                raise Broken(NOT_RESTORED, f"{entry.commit[:8]} is not on the branch")
+                raise RuleBroken(NOT_RESTORED, f"{entry.commit[:8]} is not on the branch")
 
     def collected(self, is_over: Callable[[staging_names.StagingName], bool]) -> None:
         for branch in self._store.branches:
             name = staging_names.parse(branch)
             if name is not None and is_over(name):
-                raise Broken("no staging branch of a finished attempt survives a collection", branch)
+                raise RuleBroken("no staging branch of a finished attempt survives a collection", branch)
 
     # how it is judged
 
@@ -186,28 +186,28 @@ class Oracle:
         shown = list(self.history(self.head))
         for entry in self.line:
             if entry.is_exact and entry.commit not in shown and not (entry.is_late and self._is_excused(entry, shown)):
-                raise Broken(LOST, f"{entry.commit[:8]} is lost")
+                raise RuleBroken(LOST, f"{entry.commit[:8]} is lost")
         self.line = [self._protected(entry, shown) for entry in self.line]
         if self.setting.is_one_line and not self.setting.takes_late_reports:
             self._nothing_is_on_top(shown)
 
-    def _is_excused(self, entry: Accepted, shown: list[CommitId]) -> bool:
+    def _is_excused(self, entry: AcceptedResult, shown: list[CommitId]) -> bool:
         """Another result of the same task is in its place, where a restoration finds it, or others have gone on from that."""
         return self.head == entry.source or self._other_result(entry, shown) == 0 or self._has_gone_on(entry, shown)
 
-    def _has_gone_on(self, entry: Accepted, shown: list[CommitId]) -> bool:
+    def _has_gone_on(self, entry: AcceptedResult, shown: list[CommitId]) -> bool:
         """Another workflow, which was started from another result of the same task, has published on it, accepted or not."""
         place = self._other_result(entry, shown)
         on_it = self.author_of(self.commit(shown[place - 1])) if place else None
         return place is not None and on_it is not None and on_it.source.ref == shown[place] and on_it.place[0] != entry.place[0]
 
-    def _other_result(self, entry: Accepted, shown: list[CommitId]) -> int | None:
+    def _other_result(self, entry: AcceptedResult, shown: list[CommitId]) -> int | None:
         """Where in the history another result of the entry's task is in its place."""
         place = next((at for at, commit in enumerate(shown) if self.commit(commit).first_parent == entry.source), None)
         other = None if place is None else self.author_of(self.commit(shown[place]))
         return place if other is not None and other.attempt.task_id == entry.task_id else None
 
-    def _protected(self, entry: Accepted, shown: list[CommitId]) -> Accepted:
+    def _protected(self, entry: AcceptedResult, shown: list[CommitId]) -> AcceptedResult:
         """From when another accepted publication is on top of it, a late one is like any other."""
         if not entry.is_late or entry.commit not in shown:
             return entry
@@ -221,11 +221,13 @@ class Oracle:
         above = shown[: shown.index(last.commit)]
         leftovers = [commit for commit in above if self._is_left_over(commit, last)]
         if last.is_exact and leftovers:
-            raise Broken(LOST, f"{last.commit[:8]} is buried by {leftovers[0][:8]}")
+            raise RuleBroken(LOST, f"{last.commit[:8]} is buried by {leftovers[0][:8]}")
         if len(leftovers) > 1 or any(self._store.commits[left].first_parent != last.commit for left in leftovers):
-            raise Broken("after a no-op there is at most one abandoned publication", ", ".join(left[:8] for left in leftovers))
+            raise RuleBroken(
+                "after a no-op there is at most one abandoned publication", ", ".join(left[:8] for left in leftovers)
+            )
 
-    def _is_left_over(self, commit: CommitId, last: Accepted) -> bool:
+    def _is_left_over(self, commit: CommitId, last: AcceptedResult) -> bool:
         """Made for a step that is over, and on top of what was accepted since."""
         author = self.author_of(self._store.commits[commit])
         return author is not None and author.place <= last.place
@@ -238,7 +240,7 @@ class Oracle:
         for commit in gone & self.by_hand.keys():
             is_replaced = commit == self.last_read.get(mover) and self.setting.unlabelled is UnlabelledHead.REPLACE
             if mover in self.by_hand[commit] and not is_replaced:
-                raise Broken(BY_HAND_LOST, f"{mover} removed {commit[:8]}")
+                raise RuleBroken(BY_HAND_LOST, f"{mover} removed {commit[:8]}")
 
     def _refused(self, author: Author, reason: str) -> None:
         """It moved nothing, unless another's request slipped in between or came right after: then it stood in that one's way."""
@@ -251,7 +253,7 @@ class Oracle:
             slipped = move.before != author.source.ref and self._store.commits[move.after].first_parent == move.before
             overtaken = any(later.author != author.name for later in self.moves[number + 1 :])
             if not slipped and not overtaken:
-                raise Broken("a refused attempt changed nothing visible", f"{author.name}: {reason}")
+                raise RuleBroken("a refused attempt changed nothing visible", f"{author.name}: {reason}")
 
     def _foreign(self, head: CommitId) -> dict[ObjectPath, object]:
         entries = self._store.committed_tree(head).entries

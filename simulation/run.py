@@ -38,7 +38,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _runs(worlds: explore.Worlds, options: argparse.Namespace) -> Iterator[explore.Run]:
+def _runs(worlds: explore.Worlds, options: argparse.Namespace) -> Iterator[explore.ScheduleRun]:
     if options.seed is not None:
         return explore.at_random(worlds, [options.seed])
     if options.schedule is not None:
@@ -50,14 +50,14 @@ def _runs(worlds: explore.Worlds, options: argparse.Namespace) -> Iterator[explo
     return islice(runs, options.schedules) if options.schedules else _until(runs, time.monotonic() + 60 * options.minutes)
 
 
-def _until(runs: Iterator[explore.Run], deadline: float) -> Iterator[explore.Run]:
+def _until(runs: Iterator[explore.ScheduleRun], deadline: float) -> Iterator[explore.ScheduleRun]:
     for done in runs:
         yield done
         if time.monotonic() > deadline:
             return
 
 
-def _show(worlds: explore.Worlds, done: explore.Run, number: int) -> None:
+def _show(worlds: explore.Worlds, done: explore.ScheduleRun, number: int) -> None:
     if done.broken is None:
         _say("\n".join(trace.tell(done)))
         return

@@ -5,11 +5,11 @@ from itertools import groupby
 
 from perago.model import CommitId
 from simulation.actors import How
-from simulation.explore import Run
+from simulation.explore import ScheduleRun
 from simulation.world import CONDUCTOR, HAND_OUT, Told, World
 
 
-def tell(run: Run) -> Iterator[str]:
+def tell(run: ScheduleRun) -> Iterator[str]:
     """One line for what one actor did without being interrupted."""
     world = run.world
     handed_out = iter(world.workers.values())

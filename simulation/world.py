@@ -13,7 +13,7 @@ from perago.conductor import reporting
 from perago.conductor.port import Conductor, Polled, Snapshot
 from perago.errors import PeragoError, TaskStatus
 from perago.in_memory import attempt_parts
-from perago.in_memory.conductor import FakeConductor, Step, Task
+from perago.in_memory.conductor import FakeConductor, TaskRow, WorkflowStep
 from perago.in_memory.lake import MAIN, MemoryLake
 from perago.lake.port import Lake
 from perago.model import (
@@ -247,7 +247,7 @@ class World:
             found += [f"rerun {_step(first)}"] if first is not None else []
         return [(CONDUCTOR, whim) for whim in found] + ([BY_HAND] if self.by_hand_left else [])
 
-    def _unfinished(self) -> list[Task]:
+    def _unfinished(self) -> list[TaskRow]:
         return [row for row in self.conductor.tasks.values() if row.status in UNFINISHED_TASK]
 
     # how it happens
@@ -298,7 +298,7 @@ class World:
                 self._change_workflow(whim, self._workflows[int(about) - 1])
             self.oracle.taken_back(self._is_completed)
 
-    def _change_task(self, whim: str, row: Task) -> None:
+    def _change_task(self, whim: str, row: TaskRow) -> None:
         match whim:
             case "rerun":
                 self.conductor.rerun(row.workflow_id, row.task_id)
@@ -322,7 +322,7 @@ class World:
         }
         changes[whim](workflow)
 
-    def _row(self, step: str) -> Task:
+    def _row(self, step: str) -> TaskRow:
         """The latest attempt of a step."""
         return [row for row in self.conductor.tasks.values() if _step(row) == step][-1]
 
@@ -333,7 +333,7 @@ class World:
     def _abandon(self) -> None:
         """A publication of an attempt of another workflow, which was terminated before it could report."""
         kind = TaskType("abandoned")
-        workflow = self.conductor.start([Step(kind, "s1")])
+        workflow = self.conductor.start([WorkflowStep(kind, "s1")])
         polled = self.conductor.poll(kind, WorkerId("w-0"), wait_seconds=0)
         assert polled is not None
         self.conductor.terminate(workflow)
@@ -355,7 +355,7 @@ class World:
             earlier = [_reference(before) for before in reversed(range(step))] if shape.is_chained and step >= shape.lanes else []
             return lambda outputs: next(({**outputs[name], "params": {}} for name in earlier if outputs.get(name)), first)
 
-        steps = [Step(_task_type(number, step), _reference(step), given(step)) for step in range(shape.steps)]
+        steps = [WorkflowStep(_task_type(number, step), _reference(step), given(step)) for step in range(shape.steps)]
         self._workflows[number] = self.conductor.start(steps, lanes=shape.lanes)
 
     # workers
@@ -475,11 +475,11 @@ def _task_type(number: int, step: int) -> TaskType:
     return TaskType(f"{number + 1}.{step + 1}")
 
 
-def _step(row: Task) -> str:
+def _step(row: TaskRow) -> str:
     return row.task_type
 
 
-def _place(row: Task) -> tuple[int, int]:
+def _place(row: TaskRow) -> tuple[int, int]:
     """Workflow and step, counted from 0."""
     number, _, step = row.task_type.partition(".")
     return int(number) - 1, int(step) - 1

@@ -20,7 +20,7 @@ PeragoError
 │       ├── PublishFenceError         publish fence: the target branch is not where it may be
 │       ├── PublishUnknownError       the publish request broke off and reading the head did not settle it
 │       └── AttemptCancelled          the worker was told to stop, or the lease was lost
-├── LakeError                     lakeFS said no, or nothing; ends the attempt with FAILED
+├── LakeError                     lakeFS refused or did not answer; ends the attempt with FAILED
 │   ├── LakeNotFound                404
 │   ├── LakeConflict                409, and "no changes" or "dirty branch" answers
 │   ├── LakeForbidden               401 and 403
@@ -28,7 +28,7 @@ PeragoError
 │   ├── LakeUnavailable             no connection, 423, 429, 5xx to a read: nothing happened, later may work
 │   ├── LakeUnknown                 a write broke off after it was sent, or got a 5xx: it may or may not have happened
 │   └── LakeCorrupt                 bytes do not match their size or checksum
-└── ConductorError                Conductor said no, or nothing
+└── ConductorError                Conductor refused or did not answer
     ├── ConductorNotFound           404
     ├── ConductorRejected           any other 4xx
     ├── ConductorUnavailable        no connection, 429, 5xx
@@ -52,7 +52,7 @@ class PeragoError(Exception):
 
     status: ClassVar[TaskStatus] = TaskStatus.FAILED
     code: ClassVar[str] = ""
-    """Never changes and is never given to another class: the heading of its page in the manual. Empty where no one meets it."""
+    """Never changes and is never reused: the heading of its page in the manual. Empty for classes that are never raised."""
 
 
 class SetupError(PeragoError):
@@ -113,7 +113,7 @@ class PreGuardrailViolation(GuardrailViolation, TerminalError):
 
 
 class TaskTerminalError(TerminalError):
-    """Raised by a task body: it never will work."""
+    """Raised by a task body: no retry can help."""
 
     code = "PG-230"
 
@@ -171,7 +171,7 @@ class AttemptCancelled(RetryableError):
 
 
 class LakeError(PeragoError):
-    """lakeFS said no, or nothing."""
+    """lakeFS refused a request, or did not answer."""
 
 
 class LakeNotFound(LakeError):
@@ -217,7 +217,7 @@ class LakeCorrupt(LakeError):
 
 
 class ConductorError(PeragoError):
-    """Conductor said no, or nothing."""
+    """Conductor refused a request, or did not answer."""
 
 
 class ConductorNotFound(ConductorError):

@@ -1,4 +1,4 @@
-"""Frozen values that cross rooms. Ids are types of their own: a commit id is not a branch name."""
+"""Frozen values that several packages share. Ids are types of their own: a commit id is not a branch name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ TaskId = NewType("TaskId", str)
 TaskType = NewType("TaskType", str)
 WorkerId = NewType("WorkerId", str)
 ExecutionId = NewType("ExecutionId", str)
-"""Random, one per execution of an attempt: a re-dispatched attempt never meets the files or branches of an earlier one."""
+"""Random, one per execution of an attempt: a re-dispatched attempt never finds the files or branches of an earlier one."""
 
 Repository = NewType("Repository", str)
 BranchName = NewType("BranchName", str)
@@ -129,7 +129,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object as lakeFS lists it. `checksum` is lakeFS's own word: hex MD5 for single uploads, anything for others."""
+    """An object as lakeFS lists it. `checksum` is what lakeFS reports: hex MD5 for single uploads, anything for others."""
 
     path: ObjectPath
     size: int
@@ -180,7 +180,7 @@ class Outcome:
     log: tuple[str, ...] = ()
     """A traceback, or the last lines of a dead process."""
     removals: tuple[str, ...] = ()
-    """A line about each commit that the attempt took off the target branch."""
+    """A line about each commit that the attempt removed from the target branch."""
 
     @property
     def task_log(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from perago.attempt import transaction
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
 from perago.in_memory.attempt_parts import DictTask, workspace_input
-from perago.in_memory.conductor import Step
+from perago.in_memory.conductor import WorkflowStep
 from perago.in_memory.scenario import TASK, Tap, ref_of, writes
 from perago.model import CommitId, Outcome
 from perago.protocol.decision import UnlabelledHead
@@ -53,7 +53,7 @@ def accepted(scene: AttemptScene) -> Polled:
 def two_steps(scene: AttemptScene) -> Polled:
     """Both take the workflow's input; the first is accepted. The second."""
     given = workspace_input(scene.target())
-    scene.conductor.start([Step(TASK, "first", given), Step(TASK, "second", given)])
+    scene.conductor.start([WorkflowStep(TASK, "first", given), WorkflowStep(TASK, "second", given)])
     first = scene.poll()
     assert scene.report(first, scene.run(first, writes("earlier")))
     return scene.poll()

@@ -10,7 +10,7 @@ from tests.support.attempts import AttemptScene, Slow, once, raising, writing
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, LakeUnavailable, TaskStatus
 from perago.in_memory.attempt_parts import DictTask, workspace_input
-from perago.in_memory.conductor import Step
+from perago.in_memory.conductor import WorkflowStep
 from perago.in_memory.lake import MemoryLake
 from perago.in_memory.scenario import TASK, Tap, ref_of, writes
 from perago.model import BranchName, CommitId, Outcome
@@ -77,7 +77,7 @@ def two_workflows(scene: AttemptScene) -> Two:
 
 def two_lanes(scene: AttemptScene) -> Two:
     given = workspace_input(scene.target())
-    scene.conductor.start([Step(TASK, "left", given), Step(TASK, "right", given)], lanes=2)
+    scene.conductor.start([WorkflowStep(TASK, "left", given), WorkflowStep(TASK, "right", given)], lanes=2)
     return Two(scene.poll(), scene.poll())
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.attempts import AttemptScene, memory_scene, once, raising
 
 from perago.attempt import staging_gc
-from perago.attempt.staging_gc import Unasked, Unknown, judge
+from perago.attempt.staging_gc import TaskNotAsked, TaskNotFound, judge
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeUnavailable
@@ -39,7 +39,7 @@ def name(scene: AttemptScene, made_at: float) -> staging_names.StagingName:
 
 
 @pytest.mark.parametrize(
-    ("standing", "age", "why"),
+    ("answer", "age", "why"),
     [
         (CURRENT, 0, None),
         (CURRENT, DAY, None),
@@ -50,26 +50,26 @@ def name(scene: AttemptScene, made_at: float) -> staging_names.StagingName:
         (replace(CURRENT, status="COMPLETED"), 0, "its attempt is over: COMPLETED"),
         (replace(CURRENT, workflow_status="TERMINATED"), 0, "its workflow is over: TERMINATED"),
         (replace(CURRENT, retry_count=2), 0, "a later attempt has taken its place"),
-        (Unknown(), 0, "Conductor no longer knows its task"),
-        (Unasked(), 0, None),
-        (Unasked(), DAY + 1, "it is older than the bound"),
+        (TaskNotFound(), 0, "Conductor no longer knows its task"),
+        (TaskNotAsked(), 0, None),
+        (TaskNotAsked(), DAY + 1, "it is older than the bound"),
     ],
 )
-def test_judgement(standing: staging_gc.Standing, age: float, why: str | None) -> None:
-    finding = judge(name(memory_scene(), NOW - age), standing, now=NOW, older_than=DAY)
+def test_judgement(answer: staging_gc.TaskAnswer, age: float, why: str | None) -> None:
+    finding = judge(name(memory_scene(), NOW - age), answer, now=NOW, older_than=DAY)
     assert finding.orphaned == why
     assert finding.age_seconds == age
 
 
 def test_a_clock_that_runs_ahead_makes_nothing_old() -> None:
-    assert judge(name(memory_scene(), NOW + 500), Unasked(), now=NOW, older_than=0).age_seconds == 0
+    assert judge(name(memory_scene(), NOW + 500), TaskNotAsked(), now=NOW, older_than=0).age_seconds == 0
 
 
 def test_a_name_without_a_time_is_never_too_old() -> None:
     scene = memory_scene()
     found = staging_names.parse(staging_names.staging_branch(scene.start().attempt, ExecutionId("e"), MAIN))
     assert found is not None
-    assert judge(found, Unasked(), now=NOW, older_than=0).orphaned is None
+    assert judge(found, TaskNotAsked(), now=NOW, older_than=0).orphaned is None
 
 
 def test_orphans_are_found_and_deleted_and_nothing_else() -> None:

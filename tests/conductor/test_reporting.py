@@ -9,7 +9,7 @@ import pytest
 from perago.conductor import reporting
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown, TaskStatus
-from perago.in_memory.conductor import FakeConductor, Step
+from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId
 
 TYPE = TaskType("t")
@@ -82,7 +82,7 @@ def fail(error: Exception) -> Callable[[], None]:
 
 
 def polled(server: FakeConductor) -> Attempt:
-    server.start([Step(TYPE, "ref")])
+    server.start([WorkflowStep(TYPE, "ref")])
     task = server.poll(TYPE, WorkerId("w0001-n1"), wait_seconds=0)
     assert task is not None
     return task.attempt
@@ -134,7 +134,7 @@ def test_a_completion_erased_by_an_overlapping_heartbeat_is_sent_again() -> None
 
     server.between = heartbeat_across_the_completion
     # The fake's workflow is not over, as on the real server when the erased completion was not its last step.
-    server._workflow(attempt.workflow_id).steps = [Step(TYPE, "ref"), Step(TYPE, "next")]
+    server._workflow(attempt.workflow_id).steps = [WorkflowStep(TYPE, "ref"), WorkflowStep(TYPE, "next")]
     assert deliver(server, attempt) == reporting.Accepted(sent=2)
 
 
@@ -201,7 +201,7 @@ def test_an_optional_task_that_failed_counts_as_taken() -> None:
 def test_first_report_is_sent_with_the_next_poll() -> None:
     server, waiting = Faulty(), WaitingSlot()
     attempt = polled(server)
-    server.start([Step(TYPE, "next")])
+    server.start([WorkflowStep(TYPE, "next")])
     assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
     found = waiting.told
     assert isinstance(found, Polled)
@@ -242,7 +242,7 @@ def test_refused_report_is_no_outage_for_the_waiting_slot() -> None:
 def test_slot_does_not_wait_until_conductor_can_be_read_again() -> None:
     server, waiting = Faulty(task=[fail(ConductorUnavailable("down"))]), WaitingSlot()
     attempt = polled(server)
-    server.start([Step(TYPE, "next")])
+    server.start([WorkflowStep(TYPE, "next")])
     assert deliver(server, attempt, waiting=waiting) == reporting.Accepted(sent=1)
     assert waiting.told is None
     assert [row.status for row in server.tasks.values()] == ["COMPLETED", "SCHEDULED"]
@@ -252,7 +252,7 @@ def test_superseded_attempt_does_not_poll() -> None:
     server, waiting = Faulty(), WaitingSlot()
     attempt = polled(server)
     server.expire(attempt.task_id)
-    server.start([Step(TYPE, "next")])
+    server.start([WorkflowStep(TYPE, "next")])
     assert isinstance(deliver(server, attempt, waiting=waiting), reporting.Superseded)
     assert waiting.told is None
     assert server.tasks[attempt.task_id].worker_id != NEXT

@@ -83,9 +83,9 @@ def test_quoted_refusals_match_the_program() -> None:
 def refusals() -> Iterator[str]:
     """The reasons of refused attempts in the situations of the page about wiring."""
     clean, train = (commit_labels.Labels(model.WorkflowId("w"), model.TaskId("t"), step, 1) for step in ("clean", "train__1"))
-    yield refusal("report", head.Accepted(clean, "sales"))
-    yield refusal("train__2", head.Accepted(train, "sales"))
-    yield refusal("report", head.Accepted(dataclasses.replace(clean, workflow_id=model.WorkflowId("v")), "sales"))
+    yield refusal("report", head.AcceptedCommit(clean, "sales"))
+    yield refusal("train__2", head.AcceptedCommit(train, "sales"))
+    yield refusal("report", head.AcceptedCommit(dataclasses.replace(clean, workflow_id=model.WorkflowId("v")), "sales"))
     yield refusal("report", head.InProgress(clean, "sales"))
     made = model.Commit(model.CommitId("h"), (), model.MetaRangeId("m"), metadata=written_by("train__1"))
     yield refusal("train__2", head.judge(made, None, own=attempt_of("train__2"), own_run=1))
@@ -95,8 +95,8 @@ def refusals() -> Iterator[str]:
     yield str(publish.revoked())
 
 
-def refusal(step: str, standing: head.Standing | None, place: head.Place = head.Place.ON_INPUT) -> str:
-    target = head.Head(model.CommitId("h"), place, standing)
+def refusal(step: str, acceptance: head.Acceptance | None, place: head.Place = head.Place.ON_INPUT) -> str:
+    target = head.Head(model.CommitId("h"), place, acceptance)
     refused = decision.refusal(attempt_of(step), model.CommitId("a"), target)
     assert refused is not None
     return refused.reason

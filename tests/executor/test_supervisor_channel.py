@@ -32,6 +32,8 @@ class Channel:
     def close(self) -> None:
         self.supervisor.close()
         self._ours.close()
+        # Its thread must see the end of the channel while `end_with_children` is still replaced.
+        self.executor._reader.join(timeout=10)
 
 
 def run(execution_id: str, lease_deadline: float = 1.0) -> ipc.Run:

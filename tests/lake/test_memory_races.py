@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perago.errors import LakeError, LakeNotFound, LakeUnavailable, LakeUnknown
-from perago.in_memory.lake import UPDATE_TRIES, MemoryLake, Step
+from perago.in_memory.lake import UPDATE_TRIES, MemoryLake, RequestStep
 from perago.model import BranchName, CommitId, ObjectPath, Repository
 
 REPOSITORY = Repository("repository")
@@ -16,11 +16,11 @@ MAIN, S1, S2 = BranchName("main"), BranchName("s1"), BranchName("s2")
 class Once:
     """A gate that does one thing at one place, the first time it is reached."""
 
-    def __init__(self, verb: str, step: Step, action: Callable[[], None]) -> None:
+    def __init__(self, verb: str, step: RequestStep, action: Callable[[], None]) -> None:
         self._place = (verb, step)
         self._action: Callable[[], None] | None = action
 
-    def __call__(self, verb: str, step: Step) -> None:
+    def __call__(self, verb: str, step: RequestStep) -> None:
         if (verb, step) == self._place and self._action is not None:
             action, self._action = self._action, None
             action()
@@ -58,7 +58,7 @@ def arranged() -> Arranged:
 
 def test_of_two_merges_that_meet_both_publish_and_the_second_has_the_first_as_parent(arranged: Arranged) -> None:
     other: list[CommitId] = []
-    arranged.lake.gate = Once("merge", Step.BETWEEN, lambda: other.append(arranged.merge(S2)))
+    arranged.lake.gate = Once("merge", RequestStep.BETWEEN, lambda: other.append(arranged.merge(S2)))
     merged = arranged.lake.commit(REPOSITORY, arranged.merge(S1))
     assert merged.parents == (other[0],)
     assert arranged.lake.commit(REPOSITORY, other[0]).parents == (arranged.base,)
@@ -70,7 +70,7 @@ def test_a_merge_whose_source_is_deleted_before_it_starts_over_is_revoked(arrang
         arranged.lake.delete_branch(REPOSITORY, S1)
         arranged.merge(S2)
 
-    arranged.lake.gate = Once("merge", Step.BETWEEN, newer_attempt)
+    arranged.lake.gate = Once("merge", RequestStep.BETWEEN, newer_attempt)
     with pytest.raises(LakeNotFound):
         arranged.merge(S1)
     assert set(arranged.lake.content(REPOSITORY, MAIN)) == {"a", "by-s2"}
@@ -81,14 +81,14 @@ def test_a_relocation_whose_source_is_deleted_meanwhile_is_revoked_once_the_targ
         arranged.lake.delete_branch(REPOSITORY, S1)
         arranged.relocate(S2)
 
-    arranged.lake.gate = Once("relocate", Step.BETWEEN, newer_attempt)
+    arranged.lake.gate = Once("relocate", RequestStep.BETWEEN, newer_attempt)
     with pytest.raises(LakeNotFound):
         arranged.relocate(S1)
     assert arranged.head == arranged.staged[S2]
 
 
 def test_an_update_already_under_way_is_not_revoked_while_the_target_stands_still(arranged: Arranged) -> None:
-    arranged.lake.gate = Once("relocate", Step.BETWEEN, lambda: arranged.lake.delete_branch(REPOSITORY, S1))
+    arranged.lake.gate = Once("relocate", RequestStep.BETWEEN, lambda: arranged.lake.delete_branch(REPOSITORY, S1))
     arranged.relocate(S1)
     assert arranged.head == arranged.staged[S1]
 
@@ -102,7 +102,7 @@ def test_without_an_interruption_an_update_under_way_survives_its_source(arrange
         arranged.lake.delete_branch(REPOSITORY, S1)
         read.append(arranged.head)
 
-    arranged.lake.gate = Once(verb, Step.BETWEEN, revoke)
+    arranged.lake.gate = Once(verb, RequestStep.BETWEEN, revoke)
     getattr(arranged, verb)(S1)
     assert read == [arranged.base]
     assert arranged.head != arranged.base
@@ -117,7 +117,7 @@ def test_an_interruption_revokes_an_update_under_way(arranged: Arranged, verb: s
         arranged.lake.interrupt_updates(REPOSITORY, MAIN)
         read.append(arranged.head)
 
-    arranged.lake.gate = Once(verb, Step.BETWEEN, revoke)
+    arranged.lake.gate = Once(verb, RequestStep.BETWEEN, revoke)
     with pytest.raises(LakeNotFound):
         getattr(arranged, verb)(S1)
     assert read == [arranged.base] == [arranged.head]
@@ -126,7 +126,7 @@ def test_an_interruption_revokes_an_update_under_way(arranged: Arranged, verb: s
 
 @pytest.mark.parametrize("verb", ["merge", "relocate"])
 def test_an_interruption_only_delays_an_update_whose_source_is_still_there(arranged: Arranged, verb: str) -> None:
-    arranged.lake.gate = Once(verb, Step.BETWEEN, lambda: arranged.lake.interrupt_updates(REPOSITORY, MAIN))
+    arranged.lake.gate = Once(verb, RequestStep.BETWEEN, lambda: arranged.lake.interrupt_updates(REPOSITORY, MAIN))
     getattr(arranged, verb)(S1)
     assert set(arranged.lake.content(REPOSITORY, MAIN)) == {"a", "by-s1"}
 
@@ -135,7 +135,7 @@ def test_an_interruption_only_delays_an_update_whose_source_is_still_there(arran
 def test_an_interruption_before_the_deletion_revokes_nothing(arranged: Arranged, verb: str) -> None:
     """The order matters: an update that starts over before the deletion finds its source again."""
     arranged.lake.interrupt_updates(REPOSITORY, MAIN)
-    arranged.lake.gate = Once(verb, Step.BETWEEN, lambda: arranged.lake.delete_branch(REPOSITORY, S1))
+    arranged.lake.gate = Once(verb, RequestStep.BETWEEN, lambda: arranged.lake.delete_branch(REPOSITORY, S1))
     getattr(arranged, verb)(S1)
     assert set(arranged.lake.content(REPOSITORY, MAIN)) == {"a", "by-s1"}
 
@@ -148,14 +148,14 @@ def test_a_relocation_away_and_back_is_not_noticed(arranged: Arranged) -> None:
         arranged.relocate(S2)
         arranged.relocate(BranchName("back"))
 
-    arranged.lake.gate = Once("relocate", Step.BETWEEN, away_and_back)
+    arranged.lake.gate = Once("relocate", RequestStep.BETWEEN, away_and_back)
     arranged.relocate(S1)
     assert arranged.head == arranged.staged[S1]
 
 
 def test_an_update_that_never_gets_through_is_given_up(arranged: Arranged) -> None:
-    def always(verb: str, step: Step) -> None:
-        if (verb, step) == ("merge", Step.BETWEEN):
+    def always(verb: str, step: RequestStep) -> None:
+        if (verb, step) == ("merge", RequestStep.BETWEEN):
             other = arranged.lake.head(REPOSITORY, MAIN)
             arranged.lake.publish(REPOSITORY, MAIN, {"noise": other.id.encode()})
 
@@ -165,8 +165,10 @@ def test_an_update_that_never_gets_through_is_given_up(arranged: Arranged) -> No
     assert arranged.lake.calls["head"] == UPDATE_TRIES
 
 
-@pytest.mark.parametrize(("step", "published"), [(Step.BEFORE, False), (Step.BETWEEN, False), (Step.AFTER, True)])
-def test_a_reply_can_be_cut_before_or_after_the_effect(arranged: Arranged, step: Step, *, published: bool) -> None:
+@pytest.mark.parametrize(
+    ("step", "published"), [(RequestStep.BEFORE, False), (RequestStep.BETWEEN, False), (RequestStep.AFTER, True)]
+)
+def test_a_reply_can_be_cut_before_or_after_the_effect(arranged: Arranged, step: RequestStep, *, published: bool) -> None:
     def cut() -> None:
         raise LakeUnknown("cut")
 
@@ -177,7 +179,7 @@ def test_a_reply_can_be_cut_before_or_after_the_effect(arranged: Arranged, step:
 
 
 def test_every_verb_passes_the_gate_before_and_after(arranged: Arranged, tmp_path: Path) -> None:
-    passed: list[tuple[str, Step]] = []
+    passed: list[tuple[str, RequestStep]] = []
     lake, seen = arranged.lake, arranged.lake.objects(REPOSITORY, MAIN, "").objects[0]
     lake.gate = lambda verb, step: passed.append((verb, step))
     lake.capabilities()
@@ -198,8 +200,8 @@ def test_every_verb_passes_the_gate_before_and_after(arranged: Arranged, tmp_pat
     lake.delete_branch(REPOSITORY, S2)
     verbs = {verb for verb, _ in passed}
     assert len(verbs) == 16
-    assert {(verb, step) for verb in verbs for step in (Step.BEFORE, Step.AFTER)} <= set(passed)
-    assert {verb for verb, step in passed if step is Step.BETWEEN} == {"merge", "relocate"}
+    assert {(verb, step) for verb in verbs for step in (RequestStep.BEFORE, RequestStep.AFTER)} <= set(passed)
+    assert {verb for verb, step in passed if step is RequestStep.BETWEEN} == {"merge", "relocate"}
 
 
 def test_equal_commits_of_the_same_second_are_one_commit() -> None:

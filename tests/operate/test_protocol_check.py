@@ -116,7 +116,7 @@ def test_a_lakefs_that_does_not_do_what_it_should(
 def test_nothing_is_left_after_an_interruption(harness: OperatorHarness, number: signal.Signals) -> None:
     """In the midst of the check that takes longest, which has a merge under way."""
     program = (
-        "from perago.operate import publication; publication.CHECKS = (publication.merge, publication.interruption); "
+        "from perago.operate import protocol_check as checks; checks.CHECKS = (checks.merge, checks.interruption); "
         "from perago.cli.main import main; main()"
     )
     process = subprocess.Popen(

@@ -21,12 +21,12 @@ from perago.protocol import commit_labels
 from perago.protocol.decision import Keep, Merge, MoveBack, Plan, Refuse, Replace, UnlabelledHead, decide, refusal
 from perago.protocol.head import (
     Abandoned,
-    Accepted,
+    Acceptance,
+    AcceptedCommit,
     CompletedOtherwise,
     Head,
     InProgress,
     Place,
-    Standing,
     Undecidable,
     Unlabelled,
 )
@@ -40,9 +40,9 @@ ABANDONED = Abandoned(BY, "its task is TIMED_OUT")
 UNLABELLED = Unlabelled("fix a typo", "a person")
 MOVED_BACK = CompletedOtherwise(BY, A)
 WITHOUT_WORKSPACE = CompletedOtherwise(BY, None)
-MUST_STAY: list[Standing] = [
-    Accepted(BY, "flow"),
-    Accepted(BY, "flow", is_readable=False),
+MUST_STAY: list[Acceptance] = [
+    AcceptedCommit(BY, "flow"),
+    AcceptedCommit(BY, "flow", is_readable=False),
     InProgress(BY, "flow"),
     CompletedOtherwise(BY, OTHER),
     Undecidable(BY, "Conductor no longer knows the task that made it"),
@@ -56,30 +56,30 @@ WHY_UNLABELLED = "a commit that Perago did not make ('fix a typo' by a person)"
 
 def plan(
     place: Place,
-    standing: Standing | None = None,
+    acceptance: Acceptance | None = None,
     *,
     empty: bool = False,
     unlabelled: UnlabelledHead = UnlabelledHead.REPLACE,
     own: Attempt = OWN,
 ) -> Plan:
-    target = Head(A if place is Place.AT_INPUT else H, place, standing)
+    target = Head(A if place is Place.AT_INPUT else H, place, acceptance)
     return decide(own, A, target, None if empty else STAGED, unlabelled)
 
 
 def reason(
-    place: Place, standing: Standing | None, own: Attempt = OWN, unlabelled: UnlabelledHead = UnlabelledHead.REPLACE
+    place: Place, acceptance: Acceptance | None, own: Attempt = OWN, unlabelled: UnlabelledHead = UnlabelledHead.REPLACE
 ) -> str:
-    made = plan(place, standing, own=own, unlabelled=unlabelled)
+    made = plan(place, acceptance, own=own, unlabelled=unlabelled)
     assert isinstance(made, Refuse)
     return made.reason
 
 
-HEADS: list[tuple[Place, Standing | None]] = [
+HEADS: list[tuple[Place, Acceptance | None]] = [
     (Place.AT_INPUT, None),
     *itertools.product([Place.ON_INPUT, Place.BESIDE_INPUT], [ABANDONED, MOVED_BACK, WITHOUT_WORKSPACE, *MUST_STAY, UNLABELLED]),
     (Place.ELSEWHERE, None),
 ]
-MAY_GO: dict[tuple[Place, Standing | None, UnlabelledHead], str] = {
+MAY_GO: dict[tuple[Place, Acceptance | None, UnlabelledHead], str] = {
     **{(Place.ON_INPUT, ABANDONED, setting): WHY_ABANDONED for setting in UnlabelledHead},
     **{(Place.ON_INPUT, MOVED_BACK, setting): WHY_MOVED_BACK for setting in UnlabelledHead},
     **{(Place.ON_INPUT, WITHOUT_WORKSPACE, setting): WHY_WITHOUT for setting in UnlabelledHead},
@@ -89,10 +89,10 @@ MAY_GO: dict[tuple[Place, Standing | None, UnlabelledHead], str] = {
 """All else is refused. Beside the input a commit may go only if Conductor accepted the input in its place."""
 
 
-def expected(place: Place, standing: Standing | None, setting: UnlabelledHead, *, empty: bool) -> Plan | type[Refuse]:
+def expected(place: Place, acceptance: Acceptance | None, setting: UnlabelledHead, *, empty: bool) -> Plan | type[Refuse]:
     if place is Place.AT_INPUT:
         return Keep(A) if empty else Merge(STAGED)
-    why = MAY_GO.get((place, standing, setting))
+    why = MAY_GO.get((place, acceptance, setting))
     if why is None:
         return Refuse
     return MoveBack(A, H, why) if empty else Replace(STAGED, H, why)
@@ -100,9 +100,9 @@ def expected(place: Place, standing: Standing | None, setting: UnlabelledHead, *
 
 @pytest.mark.parametrize("setting", UnlabelledHead)
 @pytest.mark.parametrize("empty", BOTH)
-@pytest.mark.parametrize(("place", "standing"), HEADS)
-def test_every_head(place: Place, standing: Standing | None, empty: bool, setting: UnlabelledHead) -> None:
-    made, wanted = plan(place, standing, empty=empty, unlabelled=setting), expected(place, standing, setting, empty=empty)
+@pytest.mark.parametrize(("place", "acceptance"), HEADS)
+def test_every_head(place: Place, acceptance: Acceptance | None, empty: bool, setting: UnlabelledHead) -> None:
+    made, wanted = plan(place, acceptance, empty=empty, unlabelled=setting), expected(place, acceptance, setting, empty=empty)
     if wanted is Refuse:
         assert isinstance(made, Refuse)
         assert H in made.reason
@@ -111,9 +111,11 @@ def test_every_head(place: Place, standing: Standing | None, empty: bool, settin
 
 
 @pytest.mark.parametrize("setting", UnlabelledHead)
-@pytest.mark.parametrize(("place", "standing"), HEADS)
-def test_early_refusal_is_the_refusal_of_the_decision(place: Place, standing: Standing | None, setting: UnlabelledHead) -> None:
-    target = Head(A if place is Place.AT_INPUT else H, place, standing)
+@pytest.mark.parametrize(("place", "acceptance"), HEADS)
+def test_early_refusal_is_the_refusal_of_the_decision(
+    place: Place, acceptance: Acceptance | None, setting: UnlabelledHead
+) -> None:
+    target = Head(A if place is Place.AT_INPUT else H, place, acceptance)
     decided = decide(OWN, A, target, STAGED, setting)
     assert refusal(OWN, A, target, setting) == (decided if isinstance(decided, Refuse) else None)
 
@@ -128,9 +130,9 @@ def test_the_default_replaces_a_commit_without_labels() -> None:
     assert isinstance(decide(OWN, A, target, STAGED), Replace)
 
 
-@pytest.mark.parametrize("standing", [ABANDONED, WITHOUT_WORKSPACE, UNLABELLED, *MUST_STAY])
-def test_beside_the_input_a_refusal_is_that_of_any_other_head(standing: Standing) -> None:
-    assert reason(Place.BESIDE_INPUT, standing) == reason(Place.ELSEWHERE, None)
+@pytest.mark.parametrize("acceptance", [ABANDONED, WITHOUT_WORKSPACE, UNLABELLED, *MUST_STAY])
+def test_beside_the_input_a_refusal_is_that_of_any_other_head(acceptance: Acceptance) -> None:
+    assert reason(Place.BESIDE_INPUT, acceptance) == reason(Place.ELSEWHERE, None)
 
 
 # words
@@ -144,7 +146,7 @@ def test_any_other_head_is_named_with_the_input_and_what_to_do() -> None:
 
 
 def test_accepted_from_another_workflow_says_which_commit_to_start_from() -> None:
-    assert reason(Place.ON_INPUT, Accepted(BY, "flow")) == (
+    assert reason(Place.ON_INPUT, AcceptedCommit(BY, "flow")) == (
         "Conductor accepted head from step before of workflow flow w-by, and this step would remove it: "
         "it starts from an older commit. Start a new workflow with that commit as workspace.ref; "
         "wire a sub-workflow to the workspace that the one before it left"
@@ -153,31 +155,31 @@ def test_accepted_from_another_workflow_says_which_commit_to_start_from() -> Non
 
 def test_accepted_from_a_step_of_this_workflow_says_what_to_wire() -> None:
     same = replace(BY, workflow_id=OWN.workflow_id)
-    said = reason(Place.ON_INPUT, Accepted(same, "flow"))
+    said = reason(Place.ON_INPUT, AcceptedCommit(same, "flow"))
     assert said.startswith("Conductor accepted head from step before of workflow flow w-own, and this step would remove it")
     assert said.endswith("Run it after before and wire its workspace to ${before.output.workspace}")
 
 
 def test_accepted_from_a_step_in_a_loop_is_wired_by_its_plain_name() -> None:
     same = replace(BY, workflow_id=OWN.workflow_id, reference_name="before__12")
-    assert reason(Place.ON_INPUT, Accepted(same, "flow")).endswith("wire its workspace to ${before.output.workspace}")
+    assert reason(Place.ON_INPUT, AcceptedCommit(same, "flow")).endswith("wire its workspace to ${before.output.workspace}")
 
 
 @pytest.mark.parametrize(("before", "here"), [("body__1", "body__2"), ("body", "body"), ("body", "body__2")])
 def test_accepted_from_an_earlier_iteration_of_the_same_step_says_so(before: str, here: str) -> None:
     same = replace(BY, workflow_id=OWN.workflow_id, reference_name=before)
-    said = reason(Place.ON_INPUT, Accepted(same, "flow"), replace(OWN, reference_name=here))
+    said = reason(Place.ON_INPUT, AcceptedCommit(same, "flow"), replace(OWN, reference_name=here))
     assert f"step {before} of workflow flow w-own" in said
     assert "A step in a loop has to take the workspace that the iteration before it left" in said
 
 
 def test_a_name_with_underscores_is_no_iteration() -> None:
     same = replace(BY, workflow_id=OWN.workflow_id, reference_name="load__raw")
-    assert "${load__raw.output.workspace}" in reason(Place.ON_INPUT, Accepted(same, "flow"))
+    assert "${load__raw.output.workspace}" in reason(Place.ON_INPUT, AcceptedCommit(same, "flow"))
 
 
 def test_an_output_that_cannot_be_read_is_said() -> None:
-    said = reason(Place.ON_INPUT, Accepted(BY, "flow", is_readable=False))
+    said = reason(Place.ON_INPUT, AcceptedCommit(BY, "flow", is_readable=False))
     assert "its output is in external storage, so it counts as accepted" in said
     assert "step before of workflow flow w-by" in said
 
@@ -217,9 +219,9 @@ def test_a_kept_commit_without_labels_is_shown_with_its_author_and_the_setting()
     assert "by unknown" in unknown
 
 
-@pytest.mark.parametrize("standing", MUST_STAY)
-def test_every_refusal_about_a_task_names_step_and_workflow(standing: Standing) -> None:
-    said = reason(Place.ON_INPUT, standing)
+@pytest.mark.parametrize("acceptance", MUST_STAY)
+def test_every_refusal_about_a_task_names_step_and_workflow(acceptance: Acceptance) -> None:
+    said = reason(Place.ON_INPUT, acceptance)
     assert "before" in said
     assert "w-by" in said
 

@@ -30,7 +30,7 @@ def seen(status: str, output: Any = None, **more: Any) -> Snapshot:
     return replace(found, **more)
 
 
-def judged(found: Snapshot | None, by: commit_labels.Labels | None = BY) -> head.Standing:
+def judged(found: Snapshot | None, by: commit_labels.Labels | None = BY) -> head.Acceptance:
     return head.judge(commit(by), found, own=OWN, own_run=OWN_RUN)
 
 
@@ -39,12 +39,12 @@ def names(ref: str) -> dict[str, Any]:
 
 
 def test_completed_with_this_commit_is_accepted() -> None:
-    assert judged(seen("COMPLETED", names(H))) == head.Accepted(BY, "flow")
+    assert judged(seen("COMPLETED", names(H))) == head.AcceptedCommit(BY, "flow")
 
 
 def test_an_output_in_external_storage_counts_as_accepted() -> None:
     found = seen("COMPLETED", {}, output_is_elsewhere=True)
-    assert judged(found) == head.Accepted(BY, "flow", is_readable=False)
+    assert judged(found) == head.AcceptedCommit(BY, "flow", is_readable=False)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_completed_with_another_commit_is_completed_otherwise(ref: CommitId) -> 
 
 @pytest.mark.parametrize("workflow_status", ["COMPLETED", "FAILED", "TERMINATED", "TIMED_OUT", "PAUSED", "RUNNING", ""])
 def test_a_completed_task_counts_whatever_became_of_its_workflow(workflow_status: str) -> None:
-    assert judged(seen("COMPLETED", names(H), workflow_status=workflow_status)) == head.Accepted(BY, "flow")
+    assert judged(seen("COMPLETED", names(H), workflow_status=workflow_status)) == head.AcceptedCommit(BY, "flow")
 
 
 @pytest.mark.parametrize("status", OVER)
@@ -129,9 +129,9 @@ def test_an_unknown_task_of_this_workflow_before_its_restart_is_abandoned() -> N
 @pytest.mark.parametrize("created", [OWN_RUN, None], ids=["same run", "label of the first edition"])
 def test_an_unknown_task_of_this_workflow_in_the_same_run_is_undecidable(created: int | None) -> None:
     by = replace(BY, workflow_id=OWN.workflow_id, workflow_created=created)
-    standing = judged(None, by)
-    assert isinstance(standing, head.Undecidable)
-    assert "Conductor has deleted the task that made it" in standing.why
+    acceptance = judged(None, by)
+    assert isinstance(acceptance, head.Undecidable)
+    assert "Conductor has deleted the task that made it" in acceptance.why
 
 
 @pytest.mark.parametrize("found", [None, seen("COMPLETED", names(H)), seen("FAILED")])

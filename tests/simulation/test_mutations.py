@@ -20,7 +20,7 @@ BREAKS = {
 """What else than a loss."""
 
 
-def broken(mutation: Mutation) -> explore.Run | None:
+def broken(mutation: Mutation) -> explore.ScheduleRun | None:
     runs = explore.mixed(mutation.world, count(), mutation.families, depth=3)
     return next((done for done in islice(runs, WITHIN) if done.broken is not None), None)
 

@@ -9,7 +9,7 @@ from tests.support.fault_proxy import Exchange, FaultProxy, Gone
 from tests.support.worker_harness import PLAIN, WorkerHarness, eventually
 
 from perago.errors import ConductorUnavailable
-from perago.in_memory.conductor import FakeConductor, Step
+from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.model import Attempt, TaskType, WorkerId
 from perago.process.backoff import Backoff
 from perago.supervisor import lost_polls, recorder
@@ -67,7 +67,7 @@ def search(server: FakeConductor, *worker_ids: str) -> list[recorder.WorkerEvent
 
 def test_background_task_searches_for_polls_that_are_added_later() -> None:
     server = FakeConductor()
-    server.start([Step(TYPE, "it")])
+    server.start([WorkflowStep(TYPE, "it")])
 
     async def work() -> None:
         returned = asyncio.Event()
@@ -88,7 +88,7 @@ def test_background_task_searches_for_polls_that_are_added_later() -> None:
 @pytest.mark.parametrize(("away", "behind"), [(0, 0), (5, 0), (0, 2), (2, 1)])
 def test_lost_task_returns_to_its_queue_without_spending_a_retry(away: int, behind: int) -> None:
     server = LaggingIndex(away=away, behind=behind)
-    server.start([Step(TYPE, "it")])
+    server.start([WorkflowStep(TYPE, "it")])
     server.poll(TYPE, WorkerId("lost"), wait_seconds=0)
     assert len(search(server)) == 1
     (task,) = server.tasks.values()
@@ -97,7 +97,7 @@ def test_lost_task_returns_to_its_queue_without_spending_a_retry(away: int, behi
 
 def test_many_lost_polls_are_searched_together() -> None:
     server = LaggingIndex(away=20)
-    server.start([Step(TYPE, "it")])
+    server.start([WorkflowStep(TYPE, "it")])
     server.poll(TYPE, WorkerId("lost 299"), wait_seconds=0)
     assert len(search(server, *(f"lost {number}" for number in range(300)))) == 1
     # Twenty without an answer, then three for all of them.
@@ -113,7 +113,7 @@ def test_poll_lost_long_ago_is_left_to_its_timeout(monkeypatch: pytest.MonkeyPat
 
 def test_task_of_another_poll_is_not_returned_and_the_search_ends() -> None:
     server = LaggingIndex()
-    server.start([Step(TYPE, "it")])
+    server.start([WorkflowStep(TYPE, "it")])
     server.poll(TYPE, WorkerId("other"), wait_seconds=0)
     assert search(server) == []
     assert [task.status for task in server.tasks.values()] == ["IN_PROGRESS"]
@@ -123,7 +123,7 @@ def test_task_of_another_poll_is_not_returned_and_the_search_ends() -> None:
 def test_stale_index_returns_nothing() -> None:
     """The index still shows the task as it was before a rerun gave it to another worker."""
     server = StaleIndex()
-    workflow = server.start([Step(TYPE, "it")])
+    workflow = server.start([WorkflowStep(TYPE, "it")])
     lost = server.poll(TYPE, WorkerId("lost"), wait_seconds=0)
     assert lost is not None
     server.terminate(workflow)

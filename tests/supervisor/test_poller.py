@@ -9,7 +9,7 @@ import pytest
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, ConductorUnknown
-from perago.in_memory.conductor import FakeConductor, Step
+from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.model import TaskType, WorkerId
 from perago.supervisor import poller
 from perago.supervisor.blocking_calls import BlockingCalls
@@ -119,7 +119,7 @@ def test_idle_worker_polls_once_a_second_per_type() -> None:
 def test_slot_empties_a_queue_without_waiting_for_an_empty_one() -> None:
     server = CountingConductor()
     for _ in range(40):
-        server.start([Step(A, "it")])
+        server.start([WorkflowStep(A, "it")])
 
     async def main() -> float:
         subject = make_poller(server, [A, B], 1)
@@ -140,7 +140,7 @@ def test_task_received_while_draining_is_handed_back() -> None:
         waiting = asyncio.create_task(subject.next("s1", lambda: True))
         await asyncio.sleep(0.2)
         subject.shutdown.drain()
-        server.start([Step(A, "it")])
+        server.start([WorkflowStep(A, "it")])
         assert await waiting is None
 
     asyncio.run(main())
@@ -157,7 +157,7 @@ def test_outage_slows_polls_down() -> None:
         slots = [asyncio.create_task(subject.next(f"s{number}", lambda: True)) for number in range(8)]
         await asyncio.sleep(1.5)
         server.down = False
-        server.start([Step(A, "it")])
+        server.start([WorkflowStep(A, "it")])
         await asyncio.wait(slots, timeout=20, return_when=asyncio.FIRST_COMPLETED)
         subject.shutdown.drain()
         await asyncio.gather(*slots)
@@ -168,7 +168,7 @@ def test_outage_slows_polls_down() -> None:
 
 def test_poll_is_sent_with_a_report_while_the_queue_has_more() -> None:
     server = CountingConductor()
-    server.start([Step(A, "it")])
+    server.start([WorkflowStep(A, "it")])
 
     async def main() -> None:
         subject = make_poller(server, [A, B], 1)
@@ -189,7 +189,7 @@ def test_poll_is_not_sent_with_a_report_after_a_long_wait() -> None:
         subject = make_poller(server, [A], 1)
         waiting = asyncio.create_task(subject.next("s1", lambda: True))
         await asyncio.sleep(2 * poller.AT_ONCE_SECONDS)
-        server.start([Step(A, "it")])
+        server.start([WorkflowStep(A, "it")])
         assert await waiting is not None
         assert subject.next_with_report("s1", A) is None
 
@@ -222,7 +222,7 @@ def received_with_report(answer: Polled | Exception | None) -> tuple[object, lis
 
 
 def one(server: FakeConductor) -> Polled:
-    server.start([Step(A, "it")])
+    server.start([WorkflowStep(A, "it")])
     found = server.poll(A, WorkerId("n"), wait_seconds=0)
     assert found is not None
     return found

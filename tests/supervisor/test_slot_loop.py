@@ -15,7 +15,7 @@ from perago.conductor import reporting
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, TaskStatus
 from perago.events import Event
-from perago.in_memory.conductor import FakeConductor, Step
+from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.model import Attempt, CommitId, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 from perago.supervisor import recorder
 from perago.supervisor.blocking_calls import BlockingCalls
@@ -126,7 +126,7 @@ def rerun(server: FakeConductor, workflow: WorkflowId, attempt: Attempt) -> Poll
 )
 def test_result_is_not_reported_for_the_execution_after_a_rerun(facts: ipc.TaskFacts, since_poll: float) -> None:
     server = FakeConductor()
-    workflow = server.start([Step(TYPE, "it")])
+    workflow = server.start([WorkflowStep(TYPE, "it")])
 
     async def work(made: Worker) -> None:
         first = poll_once(server)
@@ -141,7 +141,7 @@ def test_result_is_not_reported_for_the_execution_after_a_rerun(facts: ipc.TaskF
 
 def test_fence_does_not_extend_the_lease_of_another_execution() -> None:
     server = CountingConductor()
-    workflow = server.start([Step(TYPE, "it")])
+    workflow = server.start([WorkflowStep(TYPE, "it")])
 
     async def work(made: Worker) -> None:
         first = poll_once(server)
@@ -156,7 +156,7 @@ def test_fence_does_not_extend_the_lease_of_another_execution() -> None:
 
 def test_cancel_counts_once_and_not_after_the_outcome() -> None:
     server = FakeConductor()
-    server.start([Step(TYPE, "it")])
+    server.start([WorkflowStep(TYPE, "it")])
 
     async def work(made: Worker) -> None:
         polled = poll_once(server)
@@ -217,7 +217,7 @@ def serve_one(server: FakeConductor, slot: FakeSlot) -> None:
 
 def test_input_in_external_storage_fails_the_task_at_once_and_says_what_to_do() -> None:
     server = FakeConductor()
-    server.start([Step(TYPE, "it", {"params": {}}, input_is_elsewhere=True)])
+    server.start([WorkflowStep(TYPE, "it", {"params": {}}, input_is_elsewhere=True)])
     slot = FakeSlot(can_run=True)
     serve_one(server, slot)
     (task,) = server.tasks.values()
@@ -229,7 +229,7 @@ def test_input_in_external_storage_fails_the_task_at_once_and_says_what_to_do() 
 
 def test_task_for_an_executor_that_ended_during_the_poll_is_handed_back() -> None:
     server = CountingConductor()
-    server.start([Step(TYPE, "it")])
+    server.start([WorkflowStep(TYPE, "it")])
     slot = FakeSlot(can_run=False)
     serve_one(server, slot)
     (task,) = server.tasks.values()
@@ -239,7 +239,7 @@ def test_task_for_an_executor_that_ended_during_the_poll_is_handed_back() -> Non
 def test_task_that_cannot_be_handed_back_waits_for_the_next_executor() -> None:
     server = CountingConductor()
     server.refuse_hand_back = True
-    server.start([Step(TYPE, "it")])
+    server.start([WorkflowStep(TYPE, "it")])
     slot = FakeSlot(can_run=False)
     serve_one(server, slot)
     (task,) = server.tasks.values()
@@ -249,7 +249,7 @@ def test_task_that_cannot_be_handed_back_waits_for_the_next_executor() -> None:
 def test_full_queue_is_emptied_by_one_poll_and_the_reports() -> None:
     server = CountingConductor()
     for _ in range(5):
-        server.start([Step(TYPE, "it")])
+        server.start([WorkflowStep(TYPE, "it")])
 
     async def work(made: Worker) -> None:
         serving = asyncio.create_task(made.serve(FakeSlot(can_run=True)))

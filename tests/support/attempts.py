@@ -18,7 +18,7 @@ from perago.dev.stack import Endpoints
 from perago.errors import LakeForbidden
 from perago.http.request import HttpTimeouts
 from perago.in_memory import attempt_parts
-from perago.in_memory.lake import MemoryLake, Step
+from perago.in_memory.lake import MemoryLake, RequestStep
 from perago.in_memory.scenario import MAIN, Scene
 from perago.lake import client
 from perago.model import BranchName, Commit, ExecutionId, Repository
@@ -53,8 +53,8 @@ class Slow:
         self._main = getcurrent()
         self.is_stopped = False
 
-    def __call__(self, verb: str, step: Step) -> None:
-        if (verb, step) == (self._verb, Step.BETWEEN) and not self.is_stopped:
+    def __call__(self, verb: str, step: RequestStep) -> None:
+        if (verb, step) == (self._verb, RequestStep.BETWEEN) and not self.is_stopped:
             self.is_stopped = True
             self._main.switch()
 

@@ -65,7 +65,7 @@ class FakeConductorSite:
         return TaskType(made["name"])
 
     def start(self, *types: TaskType, lanes: int = 1) -> WorkflowId:
-        steps = [fake.Step(name, f"step{number}", {"params": {"n": number}}) for number, name in enumerate(types)]
+        steps = [fake.WorkflowStep(name, f"step{number}", {"params": {"n": number}}) for number, name in enumerate(types)]
         return self.server.start(steps, lanes=lanes)
 
     def pause(self, workflow_id: WorkflowId) -> None:

@@ -7,7 +7,7 @@ from tests.support import fault_proxy as faults
 from tests.support import workspaces
 
 from perago.errors import LakeConflict, LakeError, LakeUnavailable, LakeUnknown, WorkspaceError
-from perago.in_memory.lake import Step
+from perago.in_memory.lake import RequestStep
 from perago.model import BranchName, CommitId
 from perago.workspace import attempt_directory, local_workspace
 
@@ -154,8 +154,8 @@ def test_what_lakefs_refuses_is_not_tried_again(
         assert not workspace.changed().is_empty
         memory_setup.lake.create_branch(memory_setup.repository, STAGING, commit)
 
-        def refuse(verb: str, step: Step) -> None:
-            if verb == "write" and step is Step.BEFORE:
+        def refuse(verb: str, step: RequestStep) -> None:
+            if verb == "write" and step is RequestStep.BEFORE:
                 raise LakeConflict("no")
 
         memory_setup.memory.gate = refuse

@@ -1,1 +1,1 @@
-"""One attempt from Conductor's input to its outcome: the spine, publication, and the table of outcomes."""
+"""One attempt from Conductor's input to its outcome: the transaction, publication, and outcomes."""

@@ -1,4 +1,4 @@
-"""A value or an exception comes in, the Outcome that Conductor is told leaves. One table, and one way to word a failure."""
+"""Turns the result or the exception of an attempt into the Outcome that is reported to Conductor."""
 
 import itertools
 import os
@@ -44,12 +44,12 @@ def failed(error: BaseException, max_length: int = REASON_MAX_LENGTH) -> Outcome
 
 
 def status(error: BaseException) -> TaskStatus:
-    """The leaf of the failure tree knows; whatever is not in the tree may pass another time."""
+    """The status of the error class; FAILED, which is retried, for exceptions that are not Perago's."""
     return error.status if isinstance(error, PeragoError) else TaskStatus.FAILED
 
 
 def reason(error: BaseException, max_length: int = REASON_MAX_LENGTH) -> str:
-    """One line of at most `max_length` characters. What Perago did not raise on purpose is named by type and place."""
+    """One line of at most `max_length` characters. An exception that is not Perago's is given with type and location."""
     message, tail = _message(error), ""
     if not isinstance(error, PeragoError) or not message:
         message = f"{type(error).__name__}: {message}" if message else f"{type(error).__name__} without a message"
@@ -100,5 +100,5 @@ def _log(error: BaseException) -> tuple[str, ...]:
 
 
 def _hide(text: str) -> str:
-    """Staging branch names are Perago's own business and never leave it; nor does what is no text (of a file's name, for one)."""
+    """Without staging branch names, which are internal, and without bytes that are not text (from file names)."""
     return _STAGING.sub("the staging branch", text.encode(errors="backslashreplace").decode())

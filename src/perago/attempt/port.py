@@ -1,4 +1,4 @@
-"""What the spine asks of a declared task and of a workspace. The local disk and Spark are two of the latter, walked alike."""
+"""The ports of the transaction: a declared task, and a workspace (local directory or Spark)."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -39,9 +39,9 @@ class Change(Protocol):
 
 
 class AttemptWorkspace(Protocol):
-    """Where the body works. Called in the order of the methods; `close` always, and after whatever failed.
+    """Where the body works. The methods are called in their order here; `close` always, also after a failure.
 
-    Emits its own events for what it downloads, compares, uploads and removes.
+    Emits its own events for what it downloads, compares and uploads.
     """
 
     @property
@@ -81,4 +81,6 @@ class AttemptWorkspace(Protocol):
         """Bring that change onto the staging branch, uncommitted, unless the body has written it there."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Remove what is left. An error is recorded and does not change the attempt's result."""
+        ...

@@ -199,10 +199,12 @@ class Publication:
         if made.first_parent is None or made.first_parent == self.target.ref:
             raise PublishFenceError(f"the merge into branch {self.target.branch} does not hold what was staged")
         met = self.lake.commit(staged.repository, made.first_parent)
-        standing = self.branch.standing(met, self.execution.require_current()) if met.first_parent == self.target.ref else None
-        if not isinstance(standing, head.Abandoned):
+        acceptance = (
+            self.branch.acceptance(met, self.execution.require_current()) if met.first_parent == self.target.ref else None
+        )
+        if not isinstance(acceptance, head.Abandoned):
             self._undo(made, met.id)
-        return self._relocate(staged, made.id, f"a merge that met {met.id} ({standing.why})", Removal.MEND)
+        return self._relocate(staged, made.id, f"a merge that met {met.id} ({acceptance.why})", Removal.MEND)
 
     def _undo(self, made: Commit, met: CommitId) -> NoReturn:
         with self.staging.second_handle(met, staging_names.UNDO) as handle:

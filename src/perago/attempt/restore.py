@@ -1,4 +1,4 @@
-"""Conductor's decision wins: an accepted commit that another execution of its task has displaced is put back on the branch.
+"""Puts an accepted commit back on the branch after another execution of its task has displaced it.
 
 After a rerun Conductor may take the report of the execution before it. Then the task is completed with one commit while the
 branch shows another, made by the same task. The branch is moved through a staging branch like any publication: attempts that
@@ -17,7 +17,7 @@ from perago.model import Commit, CommitId
 from perago.protocol import commit_labels, head, rivals, staging_names
 
 _DEPTH = 100
-"""So many commits are looked at for the accepted one."""
+"""How many commits are searched for the accepted one."""
 
 
 @dataclass(frozen=True, slots=True)

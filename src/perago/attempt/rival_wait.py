@@ -1,4 +1,4 @@
-"""How long an attempt waits for another one that goes first."""
+"""How long an attempt waits for a rival that precedes it."""
 
 import time
 from collections.abc import Callable
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Without seconds there is one look."""
+    """A bounded, polling wait. With 0 seconds it reads once."""
 
     seconds: float = 0.0
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
     def until(self, is_settled: Callable[[T], bool], look: Callable[[], T]) -> T:
-        """Look until it is settled or the time is over; what was seen last."""
+        """Call `look` until `is_settled` accepts its result or the time is over; returns the last result."""
         end, pause = self.clock() + self.seconds, _FIRST_PAUSE
         seen = look()
         while not is_settled(seen) and self.clock() + pause <= end:

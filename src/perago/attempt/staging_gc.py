@@ -1,6 +1,6 @@
-"""Staging branches whose owner is gone: what a repository holds and what Conductor says come in, what may be deleted leaves.
+"""Finds and deletes staging branches of attempts that are over.
 
-Deleting one that is still in use is safe, only unkind: its attempt fails and Conductor tries again.
+Deleting one that is still in use loses no data: its attempt fails and Conductor retries it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,20 +15,20 @@ from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """Conductor has no such task any more."""
+class TaskNotFound:
+    """Conductor no longer knows the task."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
-    """Nobody asked Conductor, or the name does not say about which task."""
+class TaskNotAsked:
+    """Conductor was not asked, or the branch name does not contain the task id."""
 
 
-Standing = Snapshot | Unknown | Unasked
+TaskAnswer = Snapshot | TaskNotFound | TaskNotAsked
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StagingFinding:
     """One staging branch. `orphaned` says why it may go, None that it has to stay; `failure` why it is still there."""
 
     name: staging_names.StagingName
@@ -42,23 +42,23 @@ class Finding:
         return self.name.branch
 
 
-def judge(name: staging_names.StagingName, standing: Standing, *, now: float, older_than: float) -> Finding:
+def judge(name: staging_names.StagingName, answer: TaskAnswer, *, now: float, older_than: float) -> StagingFinding:
     age = None if name.made_at is None else max(0.0, now - name.made_at)
-    return Finding(name, age, _over(name, standing) or _old(age, older_than))
+    return StagingFinding(name, age, _over(name, answer) or _old(age, older_than))
 
 
-def _over(name: staging_names.StagingName, standing: Standing) -> str | None:
-    match standing:
-        case Unasked():
+def _over(name: staging_names.StagingName, answer: TaskAnswer) -> str | None:
+    match answer:
+        case TaskNotAsked():
             return None
-        case Unknown():
+        case TaskNotFound():
             return "Conductor no longer knows its task"
         case Snapshot():
-            if standing.status not in UNFINISHED_TASK:
-                return f"its attempt is over: {standing.status}"
-            if standing.workflow_status not in ACTIVE_WORKFLOW:
-                return f"its workflow is over: {standing.workflow_status}"
-            return None if standing.retry_count == name.retry_count else "a later attempt has taken its place"
+            if answer.status not in UNFINISHED_TASK:
+                return f"its attempt is over: {answer.status}"
+            if answer.workflow_status not in ACTIVE_WORKFLOW:
+                return f"its workflow is over: {answer.workflow_status}"
+            return None if answer.retry_count == name.retry_count else "a later attempt has taken its place"
 
 
 def _old(age: float | None, older_than: float) -> str | None:
@@ -72,19 +72,19 @@ def find(
     *,
     now: float,
     older_than: float,
-) -> list[Finding]:
+) -> list[StagingFinding]:
     """Every staging branch of the repository that Perago named; without a Conductor only age counts."""
     branches = [branch.name for branch in lake.branches(repository, staging_names.PREFIX)]
     return [judge(name, _ask(conductor, name), now=now, older_than=older_than) for name in _named(branches)]
 
 
-def delete(lake: lake_port.Lake, repository: Repository, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The orphans among them deleted one by one; one that cannot be is no reason to keep the others."""
+def delete(lake: lake_port.Lake, repository: Repository, findings: Iterable[StagingFinding]) -> Iterator[StagingFinding]:
+    """Delete the orphaned ones, one by one; a failure does not stop the others."""
     for finding in findings:
         yield finding if finding.orphaned is None else _deleted(lake, repository, finding)
 
 
-def _deleted(lake: lake_port.Lake, repository: Repository, finding: Finding) -> Finding:
+def _deleted(lake: lake_port.Lake, repository: Repository, finding: StagingFinding) -> StagingFinding:
     try:
         lake.delete_branch(repository, finding.branch)
     except LakeNotFound:
@@ -101,10 +101,10 @@ def _named(branches: Iterable[BranchName]) -> Iterator[staging_names.StagingName
             yield name
 
 
-def _ask(conductor: conductor_port.Conductor | None, name: staging_names.StagingName) -> Standing:
+def _ask(conductor: conductor_port.Conductor | None, name: staging_names.StagingName) -> TaskAnswer:
     if conductor is None or name.workflow_id is None or name.task_id is None:
-        return Unasked()
+        return TaskNotAsked()
     try:
         return conductor.snapshot(name.workflow_id, name.task_id)
     except ConductorNotFound:
-        return Unknown()
+        return TaskNotFound()

@@ -1,4 +1,4 @@
-"""What an attempt finds out about its target branch before it touches it: the head, its standing, and rival staging branches."""
+"""Reads the target branch before an attempt changes it: the head, whether Conductor accepted it, and rival staging branches."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class TargetBranch:
 
         A task that is about to report is waited for.
         """
-        return self.patience.until(lambda found: not isinstance(found.standing, head.InProgress), lambda: self._look(own))
+        return self.patience.until(lambda found: not isinstance(found.acceptance, head.InProgress), lambda: self._look(own))
 
     def _look(self, own: Snapshot) -> head.Head:
         found = self.read_head()
@@ -46,16 +46,16 @@ class TargetBranch:
             place = head.Place.BESIDE_INPUT
         if place is head.Place.ELSEWHERE:
             return head.Head(found.id, place)
-        return head.Head(found.id, place, self.standing(found, own))
+        return head.Head(found.id, place, self.acceptance(found, own))
 
     def _is_beside(self, found: Commit) -> bool:
-        """Only a labelled head: the rest of the answer is Conductor's."""
+        """False for a head without labels, because only Conductor can tell whether a head beside the input may be removed."""
         if found.first_parent is None or commit_labels.read(found.metadata) is None:
             return False
         return self.lake.commit(self.ref.repository, self.ref.ref).first_parent == found.first_parent
 
-    def standing(self, commit: Commit, own: Snapshot) -> head.Standing:
-        """What Conductor says of the task that made the commit. Its workflow is asked about only where the task is unfinished."""
+    def acceptance(self, commit: Commit, own: Snapshot) -> head.Acceptance:
+        """What Conductor says about the task that made the commit. Its workflow is read only if the task is unfinished."""
         by = commit_labels.read(commit.metadata)
         seen = None if by is None else self._asked(Effect.ASK_ABOUT_HEAD_TASK, by.task_id)
         if by is not None and seen is not None and seen.status in UNFINISHED_TASK:
@@ -70,7 +70,7 @@ class TargetBranch:
             ]
 
     def ask_about(self, name: staging_names.StagingName) -> rivals.Rival:
-        """With what Conductor says of its task. One whose name does not tell the task counts as unknown."""
+        """The rival with its task as Conductor knows it. A name that does not contain the task id counts as unknown."""
         if name.task_id is None or name.workflow_id is None:
             return rivals.Rival(name, None)
         return rivals.Rival(name, self._asked(Effect.ASK_ABOUT_RIVAL, name.task_id, name.workflow_id))
@@ -78,7 +78,7 @@ class TargetBranch:
     def revoke(self, doomed: Sequence[rivals.Rival], live: Sequence[rivals.Rival] = ()) -> None:
         """Delete the staging branches of `doomed`, of which Conductor still waits for `live`.
 
-        Not one may be left behind: an attempt that cannot revoke does not publish.
+        An error stops the publication: all of them must be deleted. One that was already deleted is not counted as revoked.
         """
         for rival in doomed:
             with self.recorder.record(Effect.REVOKE_RIVAL):
@@ -89,7 +89,7 @@ class TargetBranch:
             self.recorder.emit(events.Revoked(str(rival), rival in live))
 
     def require_still(self, judged: CommitId) -> None:
-        """To be called directly before a relocation, which lakeFS does wherever the branch is: it must be where it was judged."""
+        """Check, directly before a relocation (lakeFS applies it to any head), that the head is still the judged one."""
         self.interrupt_updates()
         if self.read_head().id != judged:
             raise PublishFenceError(
@@ -110,7 +110,7 @@ class TargetBranch:
                 raise self.uncommitted() from error
 
     def uncommitted(self) -> PublishFenceError:
-        """The refusal for a branch that lakeFS would relocate without a word, with the changes staying on top."""
+        """The refusal for a branch with uncommitted changes: lakeFS would relocate it and keep them on top."""
         return PublishFenceError(
             f"branch {self.ref.branch} has uncommitted changes: something wrote to it directly; "
             "commit or reset them in lakeFS first"

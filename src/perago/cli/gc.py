@@ -74,7 +74,7 @@ def _conductor(access: settings.ConductorAccess | None, clients: contextlib.Exit
     return clients.enter_context(contextlib.closing(client))
 
 
-def _show(found: Sequence[staging_gc.Finding], *, delete: bool, conductor_asked: bool) -> None:
+def _show(found: Sequence[staging_gc.StagingFinding], *, delete: bool, conductor_asked: bool) -> None:
     if not conductor_asked:
         console.warning("CONDUCTOR_SERVER_URL is not set: only the age of a branch counts")
     out = console.stdout()
@@ -87,7 +87,7 @@ def _show(found: Sequence[staging_gc.Finding], *, delete: bool, conductor_asked:
     out.print(Text(f"{len(found)} staging branches, {summary}"))
 
 
-def _verdict(finding: staging_gc.Finding, *, delete: bool) -> tuple[str, str]:
+def _verdict(finding: staging_gc.StagingFinding, *, delete: bool) -> tuple[str, str]:
     if finding.orphaned is None:
         age = "age unknown" if finding.age_seconds is None else f"{human_units.show_seconds(round(finding.age_seconds))} old"
         return "in use", age
@@ -96,7 +96,7 @@ def _verdict(finding: staging_gc.Finding, *, delete: bool) -> tuple[str, str]:
     return ("deleted" if delete else "orphan"), finding.orphaned
 
 
-def _document(finding: staging_gc.Finding) -> dict[str, Any]:
+def _document(finding: staging_gc.StagingFinding) -> dict[str, Any]:
     return {
         "branch": finding.branch,
         "workflow_id": finding.name.workflow_id,

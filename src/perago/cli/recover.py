@@ -85,11 +85,11 @@ def _move(
     branch: BranchName,
     to: str | None,
     shown: evidence.History,
-    confirmed: recovery.Move,
+    confirmed: recovery.RecoveryMove,
 ) -> None:
     """Carry out the confirmed plan if the servers still give the evidence that was shown."""
     history, plan = _plan(both, repository, branch, to)
-    if not isinstance(plan, recovery.Move) or (plan.goal, history.head) != (confirmed.goal, shown.head):
+    if not isinstance(plan, recovery.RecoveryMove) or (plan.goal, history.head) != (confirmed.goal, shown.head):
         raise PublishFenceError(f"branch {branch} was left alone: what the servers say changed meanwhile; run it again")
     recovery.apply(both, history, plan)
     hooks = protection.state(both.lake, repository, plan.goal.id, branch)
@@ -102,7 +102,7 @@ def _move(
 def _show_evidence(history: evidence.History, plan: recovery.Plan) -> None:
     out = console.stdout()
     judged = {one.commit.id: one for one in history.judged}
-    if isinstance(plan, recovery.Move):
+    if isinstance(plan, recovery.RecoveryMove):
         judged |= {one.commit.id: one for one in plan.removed}
     for one in judged.values():
         out.print(Text.assemble((one.commit.id, "bold"), f"  {console.printable(one.commit.message)}"))
@@ -127,7 +127,7 @@ def _conductor_state(one: evidence.Evidence) -> str:
     return f"the task is {one.seen.status}, its workflow {one.seen.workflow_status}{named}"
 
 
-def _show_move(branch: BranchName, plan: recovery.Move) -> None:
+def _show_move(branch: BranchName, plan: recovery.RecoveryMove) -> None:
     out = console.stdout()
     out.print(Text(f"branch {branch} goes to {plan.goal.id}: {plan.why}", style="bold"))
     for one in plan.removed:

@@ -27,7 +27,7 @@ NEXT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WorkflowStep:
     """One SIMPLE task of a workflow; `input` may be a function of the outputs of the steps before it, by reference name."""
 
     task_type: TaskType
@@ -40,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskRow:
     """A row as the server stores it. Updates replace the whole row, which is how they lose each other."""
 
     workflow_id: WorkflowId
@@ -62,8 +62,8 @@ class Task:
 
 
 @dataclass(slots=True)
-class Workflow:
-    steps: Sequence[Step]
+class WorkflowRow:
+    steps: Sequence[WorkflowStep]
     created: int
     lanes: int = 1
     """So many steps at the beginning are the lanes of a fork: scheduled together, and the next one after all of them."""
@@ -90,14 +90,14 @@ class FakeConductor:
     """The whole port and, beyond it, what a test needs to arrange: `start`, `terminate`, `rerun`, `expire`."""
 
     def __init__(self, clock: Callable[[], float] = time.time, new_id: Callable[[], str] = random_id) -> None:
-        self.tasks: dict[TaskId, Task] = {}
+        self.tasks: dict[TaskId, TaskRow] = {}
         self.logs: dict[TaskId, list[str]] = {}
         self.between: Callable[[], None] = nothing_between
         self.between_reads: Callable[[], None] = nothing_between
         self._clock = clock
         self._new_id = new_id
         self._last_tick = 0
-        self._workflows: dict[WorkflowId, Workflow] = {}
+        self._workflows: dict[WorkflowId, WorkflowRow] = {}
         self._definitions: dict[TaskType, Mapping[str, Any]] = {}
         self._queues: dict[TaskType, list[TaskId]] = {}
         self._changed = threading.Condition(threading.RLock())
@@ -177,10 +177,10 @@ class FakeConductor:
         self._definitions[TaskType(definition["name"])] = dict(definition)
 
     # what tests arrange
-    def start(self, steps: Sequence[Step], *, lanes: int = 1) -> WorkflowId:
+    def start(self, steps: Sequence[WorkflowStep], *, lanes: int = 1) -> WorkflowId:
         with self._changed:
             workflow_id = WorkflowId(self._new_id())
-            self._workflows[workflow_id] = Workflow(steps, self._tick(), lanes)
+            self._workflows[workflow_id] = WorkflowRow(steps, self._tick(), lanes)
             for lane in range(lanes):
                 self._schedule(workflow_id, lane)
             return workflow_id
@@ -192,7 +192,7 @@ class FakeConductor:
             for row in self.tasks_of(workflow_id):
                 del self.tasks[row.task_id]
                 self._dequeue(row)
-            self._workflows[workflow_id] = Workflow(workflow.steps, self._tick(), workflow.lanes)
+            self._workflows[workflow_id] = WorkflowRow(workflow.steps, self._tick(), workflow.lanes)
             for lane in range(workflow.lanes):
                 self._schedule(workflow_id, lane)
 
@@ -241,21 +241,21 @@ class FakeConductor:
     def workflow_status(self, workflow_id: WorkflowId) -> str:
         return self._workflow(workflow_id).status
 
-    def tasks_of(self, workflow_id: WorkflowId) -> list[Task]:
+    def tasks_of(self, workflow_id: WorkflowId) -> list[TaskRow]:
         return sorted((row for row in self.tasks.values() if row.workflow_id == workflow_id), key=lambda row: row.seq)
 
     # how the server does it
-    def _workflow(self, workflow_id: WorkflowId) -> Workflow:
+    def _workflow(self, workflow_id: WorkflowId) -> WorkflowRow:
         if workflow_id not in self._workflows:
             raise ConductorNotFound(f"No such workflow found by id: {workflow_id}")
         return self._workflows[workflow_id]
 
-    def _task(self, task_id: TaskId) -> Task:
+    def _task(self, task_id: TaskId) -> TaskRow:
         if task_id not in self.tasks:
             raise ConductorNotFound(f"Task not found for taskId: {task_id}")
         return self.tasks[task_id]
 
-    def _update(self, attempt: Attempt, change: Callable[[Task], Task]) -> bool:
+    def _update(self, attempt: Attempt, change: Callable[[TaskRow], TaskRow]) -> bool:
         """Read, then write the whole row: what was written between the two is lost, and the port does not tell which."""
         row = self._task(attempt.task_id)
         workflow = self._workflow(attempt.workflow_id)
@@ -270,7 +270,7 @@ class FakeConductor:
                 self._end(changed)
             return True
 
-    def _end_workflow(self, workflow: Workflow, status: str) -> None:
+    def _end_workflow(self, workflow: WorkflowRow, status: str) -> None:
         workflow.status, workflow.ended = status, self._tick()
 
     def _cancel_unfinished(self, workflow_id: WorkflowId) -> None:
@@ -279,7 +279,7 @@ class FakeConductor:
                 self.tasks[row.task_id] = replace(row, status=TaskState.CANCELED)
                 self._dequeue(row)
 
-    def _end(self, row: Task) -> None:
+    def _end(self, row: TaskRow) -> None:
         self.tasks[row.task_id] = row
         self._dequeue(row)
         workflow = self._workflow(row.workflow_id)
@@ -292,7 +292,7 @@ class FakeConductor:
             self._end_workflow(workflow, WorkflowState.FAILED)
             self._cancel_unfinished(row.workflow_id)
 
-    def _go_on(self, row: Task, workflow: Workflow) -> None:
+    def _go_on(self, row: TaskRow, workflow: WorkflowRow) -> None:
         """After a completed task: the next step, once every lane of a fork has joined."""
         done = {
             task.step
@@ -317,17 +317,19 @@ class FakeConductor:
         task_id = TaskId(self._new_id())
         outputs = {row.reference_name: row.output for row in self.tasks_of(workflow_id)}
         given = what.input(outputs) if callable(what.input) else what.input
-        row = Task(workflow_id, task_id, what.task_type, what.reference_name, step, workflow.seq, given, retry_count=retry_count)
+        row = TaskRow(
+            workflow_id, task_id, what.task_type, what.reference_name, step, workflow.seq, given, retry_count=retry_count
+        )
         row = replace(row, input_is_elsewhere=what.input_is_elsewhere)
         self.tasks[task_id] = row
         self._enqueue(row)
 
-    def _enqueue(self, row: Task) -> None:
+    def _enqueue(self, row: TaskRow) -> None:
         self._dequeue(row)
         self._queues.setdefault(row.task_type, []).append(row.task_id)
         self._changed.notify_all()
 
-    def _dequeue(self, row: Task) -> None:
+    def _dequeue(self, row: TaskRow) -> None:
         queue = self._queues.get(row.task_type, [])
         if row.task_id in queue:
             queue.remove(row.task_id)
@@ -349,7 +351,7 @@ class FakeConductor:
         self._last_tick = max(self._last_tick + 1, int(self._clock() * 1000))
         return self._last_tick
 
-    def _polled(self, row: Task) -> Polled:
+    def _polled(self, row: TaskRow) -> Polled:
         definition = self._definitions.get(row.task_type, {})
         attempt = Attempt(
             workflow_id=row.workflow_id,

@@ -27,7 +27,7 @@ UPDATE_TRIES = 10
 MAIN = BranchName("main")
 
 
-class Step(StrEnum):
+class RequestStep(StrEnum):
     """Where in a call the gate is asked."""
 
     BEFORE = "before"
@@ -38,11 +38,11 @@ class Step(StrEnum):
     """The effect is there, the reply is not: an error raised here is a reply that was cut off."""
 
 
-Gate = Callable[[str, Step], None]
+Gate = Callable[[str, RequestStep], None]
 """Called with the port's verb and the step. May switch to another actor, wait, or raise; no lock is held meanwhile."""
 
 
-def open_gate(_verb: str, _step: Step) -> None:
+def open_gate(_verb: str, _step: RequestStep) -> None:
     """Lets everything through."""
 
 
@@ -116,7 +116,7 @@ class MemoryLake:
 
     def capabilities(self) -> Capabilities:
         self._enter("capabilities")
-        self.gate("capabilities", Step.AFTER)
+        self.gate("capabilities", RequestStep.AFTER)
         return Capabilities()
 
     def commit(self, repository: Repository, ref: Ref) -> Commit:
@@ -124,7 +124,7 @@ class MemoryLake:
         with self._lock:
             store = self._store(repository)
             found = store.commits[store.resolve(ref)]
-        self.gate("commit", Step.AFTER)
+        self.gate("commit", RequestStep.AFTER)
         return found
 
     def head(self, repository: Repository, branch: BranchName) -> Commit:
@@ -132,14 +132,14 @@ class MemoryLake:
         with self._lock:
             store = self._store(repository)
             found = store.commits[store.resolve(url_parts.branch(branch))]
-        self.gate("head", Step.AFTER)
+        self.gate("head", RequestStep.AFTER)
         return found
 
     def branch(self, repository: Repository, branch: BranchName) -> CommitId:
         self._enter("branch")
         with self._lock:
             found = self._store(repository).branch(branch).record.head
-        self.gate("branch", Step.AFTER)
+        self.gate("branch", RequestStep.AFTER)
         return found
 
     def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
@@ -151,7 +151,7 @@ class MemoryLake:
             if branch in store.branches or branch in store.commits:
                 raise LakeConflict(f"create branch {branch} in {repository}: exists already")
             store.branches[branch] = Branch(store.record(head), hidden=True)
-        self.gate("create_branch", Step.AFTER)
+        self.gate("create_branch", RequestStep.AFTER)
 
     def delete_branch(self, repository: Repository, branch: BranchName) -> None:
         self._enter("delete_branch")
@@ -161,7 +161,7 @@ class MemoryLake:
             if branch == store.default_branch:
                 raise LakeForbidden(f"delete branch {branch} of {repository}: it is the default branch")
             del store.branches[branch]
-        self.gate("delete_branch", Step.AFTER)
+        self.gate("delete_branch", RequestStep.AFTER)
 
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
         after = ""
@@ -171,7 +171,7 @@ class MemoryLake:
                 known = self._store(repository).branches
                 names = sorted(name for name in known if name.startswith(prefix) and name > after)
                 found = [BranchHead(name, known[name].record.head) for name in names[:page]]
-            self.gate("branches", Step.AFTER)
+            self.gate("branches", RequestStep.AFTER)
             yield from found
             if len(names) <= page:
                 return
@@ -180,7 +180,7 @@ class MemoryLake:
     def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
         self._enter("commit_branch")
         made = self._commit_staged(repository, branch, message, metadata)
-        self.gate("commit_branch", Step.AFTER)
+        self.gate("commit_branch", RequestStep.AFTER)
         return made
 
     def merge(
@@ -204,7 +204,7 @@ class MemoryLake:
             store = self._store(repository)
             self._seal(store, target)
         merged = self._update("merge", store, target, squash).head
-        self.gate("merge", Step.AFTER)
+        self.gate("merge", RequestStep.AFTER)
         return merged
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:  # noqa: ARG002  as in merge
@@ -218,13 +218,13 @@ class MemoryLake:
             if store.is_protected(target):
                 raise LakeForbidden(f"relocate {repository}/{target}: the branch is protected")
         self._update("relocate", store, target, reset)
-        self.gate("relocate", Step.AFTER)
+        self.gate("relocate", RequestStep.AFTER)
 
     def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
         self._enter("interrupt_updates")
         with self._lock:
             self._seal(self._store(repository), branch)
-        self.gate("interrupt_updates", Step.AFTER)
+        self.gate("interrupt_updates", RequestStep.AFTER)
 
     def objects(
         self, repository: Repository, ref: Ref, prefix: str, after: ObjectPath | None = None, *, presign: bool = False
@@ -236,14 +236,14 @@ class MemoryLake:
         start = max(bisect_left(tree.paths, prefix), 0 if after is None else bisect_right(tree.paths, after))
         candidates = itertools.islice(tree.paths, start, start + PAGE + 1)
         found = list(itertools.takewhile(lambda path: path.startswith(prefix), candidates))
-        self.gate("objects", Step.AFTER)
+        self.gate("objects", RequestStep.AFTER)
         page = [tree.entries[path].info(path) for path in found[:PAGE]]
         return ObjectPage(page, page[-1].path if len(found) > PAGE else None)
 
     def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
         self._enter("read")
         data = memoryview(self.get(repository, ref, info.path))
-        self.gate("read", Step.AFTER)
+        self.gate("read", RequestStep.AFTER)
         receive = transfer.save(f"read {info.path!r} of {repository}@{ref}", info, into)
         return receive(ReplyHead(200, {}, len(data)), [data])
 
@@ -251,7 +251,7 @@ class MemoryLake:
         for info in infos:
             self._enter("read")
             data = self.get(repository, ref, info.path)
-            self.gate("read", Step.AFTER)
+            self.gate("read", RequestStep.AFTER)
             yield transfer.checked(f"read {info.path!r} of {repository}@{ref}", info, data), data
 
     def write(
@@ -269,7 +269,7 @@ class MemoryLake:
         with transfer.upload(source) as file:
             data = file.content()
         info = self.put(repository, branch, path, data, content_type=content_type, metadata=metadata)
-        self.gate("write", Step.AFTER)
+        self.gate("write", RequestStep.AFTER)
         return info
 
     def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
@@ -277,7 +277,7 @@ class MemoryLake:
             self._enter("write")
             object_headers.headers(f"write {file.path!r} to {repository}/{branch}", file.content_type, file.metadata)
             info = self._put_small(repository, branch, file)
-            self.gate("write", Step.AFTER)
+            self.gate("write", RequestStep.AFTER)
             yield info
 
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
@@ -288,7 +288,7 @@ class MemoryLake:
             store = self._store(repository)
             if branch in store.branches:  # lakeFS answers 200 where there is no such branch
                 self._writable(repository, branch, "delete objects").staged.update(dict.fromkeys(paths))
-        self.gate("delete_objects", Step.AFTER)
+        self.gate("delete_objects", RequestStep.AFTER)
 
     def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
         changes: Iterator[ObjectChange] | None = None
@@ -300,7 +300,7 @@ class MemoryLake:
                     staged = store.branch(branch)
                     changes = iter(store.committed_tree(staged.record.head).differences(staged.staged))
             page = list(itertools.islice(changes, PAGE))
-            self.gate("uncommitted", Step.AFTER)
+            self.gate("uncommitted", RequestStep.AFTER)
             yield from page
             if len(page) < PAGE:
                 return
@@ -309,14 +309,14 @@ class MemoryLake:
 
     def _enter(self, verb: str) -> None:
         self.calls[verb] += 1
-        self.gate(verb, Step.BEFORE)
+        self.gate(verb, RequestStep.BEFORE)
 
     def _store(self, repository: Repository) -> Store:
         if (store := self._repositories.get(Repository(url_parts.repository(repository)))) is None:
             raise LakeNotFound(f"repository {repository} does not exist")
         return store
 
-    def _entry(self, repository: Repository, ref: Ref, path: ObjectPath) -> trees.Entry:
+    def _entry(self, repository: Repository, ref: Ref, path: ObjectPath) -> trees.TreeEntry:
         with self._lock:
             entry = self._store(repository).tree(ref).entries.get(path)
         if entry is None:
@@ -339,7 +339,9 @@ class MemoryLake:
             url_parts.path(info.path)
             kind = info.content_type or DEFAULT_CONTENT_TYPE
             described = tuple(sorted(info.metadata.items()))
-            entry = staged[info.path] = trees.Entry(info.size, info.checksum, kind, described, self._clock(), next(self._uploads))
+            entry = staged[info.path] = trees.TreeEntry(
+                info.size, info.checksum, kind, described, self._clock(), next(self._uploads)
+            )
             return entry.info(info.path)
 
     def _commit_staged(self, repository: Repository, name: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
@@ -365,7 +367,7 @@ class MemoryLake:
             with self._lock:
                 seen = store.branch(target).record
                 wanted = change(store, seen)
-            self.gate(verb, Step.BETWEEN)
+            self.gate(verb, RequestStep.BETWEEN)
             with self._lock:
                 branch = store.branches.get(target)
                 if branch is not None and branch.record == seen:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from perago.errors import LakeNotFound
 from perago.in_memory import trees
-from perago.in_memory.trees import Entry, Tree
+from perago.in_memory.trees import Tree, TreeEntry
 from perago.lake import url_parts
 from perago.model import BranchName, Commit, CommitId, MetaRangeId, ObjectPath
 
@@ -27,7 +27,7 @@ class Record:
 class Branch:
     record: Record
     hidden: bool
-    staged: dict[ObjectPath, Entry | None] = field(default_factory=dict[ObjectPath, Entry | None])
+    staged: dict[ObjectPath, TreeEntry | None] = field(default_factory=dict[ObjectPath, TreeEntry | None])
 
 
 class Store:

@@ -13,7 +13,7 @@ from perago.attempt import port, transaction
 from perago.attempt.execution import Execution
 from perago.conductor.port import Polled
 from perago.in_memory import attempt_parts
-from perago.in_memory.conductor import FakeConductor, Step
+from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.lake.port import Lake
 from perago.model import Attempt, BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkerId, WorkspaceRef
 from perago.protocol import staging_names
@@ -108,8 +108,8 @@ class Scene:
 
     def start(self, ref: CommitId | None = None, steps: int = 1) -> Polled:
         """A workflow whose later steps take what the one before them left; its first attempt."""
-        first = Step(TASK, "s0", attempt_parts.workspace_input(self.target(ref)))
-        self.conductor.start([first, *(Step(TASK, f"s{number}", _input_from(number - 1)) for number in range(1, steps))])
+        first = WorkflowStep(TASK, "s0", attempt_parts.workspace_input(self.target(ref)))
+        self.conductor.start([first, *(WorkflowStep(TASK, f"s{number}", _input_from(number - 1)) for number in range(1, steps))])
         return self.poll()
 
     def poll(self) -> Polled:

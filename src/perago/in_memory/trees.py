@@ -13,7 +13,7 @@ _RING = 1 << 256
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """What makes an object the same object to lakeFS; when it was written, and which upload it came by, is no part of that."""
 
     size: int
@@ -27,14 +27,14 @@ class Entry:
         return ObjectInfo(path, self.size, self.checksum, self.content_type, dict(self.metadata), self.mtime)
 
 
-Changes = Mapping[ObjectPath, Entry | None]
+Changes = Mapping[ObjectPath, TreeEntry | None]
 """Objects written and, as None, objects deleted."""
 
 
 class Tree:
     """Paths and their entries, never changed in place. Its id depends on nothing but its content, as in lakeFS."""
 
-    def __init__(self, entries: Mapping[ObjectPath, Entry], total: int | None = None) -> None:
+    def __init__(self, entries: Mapping[ObjectPath, TreeEntry], total: int | None = None) -> None:
         self.entries = entries
         self._total = total
 
@@ -78,7 +78,7 @@ def merge(base: Tree, source: Tree, target: Tree) -> Tree:
         raise LakeConflict("merge: no changes")
     if target.id == base.id:
         return source
-    changes: dict[ObjectPath, Entry | None] = {}
+    changes: dict[ObjectPath, TreeEntry | None] = {}
     for path in base.entries.keys() | source.entries.keys():
         before, ours, theirs = base.entries.get(path), source.entries.get(path), target.entries.get(path)
         if ours in (before, theirs):
@@ -89,13 +89,13 @@ def merge(base: Tree, source: Tree, target: Tree) -> Tree:
     return target.apply(changes)
 
 
-def _hash(path: ObjectPath, entry: Entry) -> int:
+def _hash(path: ObjectPath, entry: TreeEntry) -> int:
     """The upload counts: in lakeFS equal ids mean equal content, but the same content uploaded twice has two ids."""
     identity = repr((path, entry.size, entry.checksum, entry.content_type, entry.metadata, entry.upload))
     return int.from_bytes(hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest())
 
 
-def _kind(old: Entry | None, new: Entry | None) -> ChangeType | None:
+def _kind(old: TreeEntry | None, new: TreeEntry | None) -> ChangeType | None:
     if old == new:
         return None
     if old is None:

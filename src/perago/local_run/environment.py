@@ -129,7 +129,7 @@ _WORKSPACES: Mapping[WorkspaceKind, Callable[..., port.AttemptWorkspace]] = {
 
 def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_input: Mapping[str, Any]) -> Polled:
     task_type = TaskType(declaration.name)
-    server.start([conductor.Step(task_type, declaration.name, task_input)])
+    server.start([conductor.WorkflowStep(task_type, declaration.name, task_input)])
     polled = server.poll(task_type, WorkerId("local"), wait_seconds=0)
     if polled is None:
         raise AssertionError("a task that was just scheduled is there to be polled")

@@ -63,7 +63,7 @@ class FolderLake(lake.MemoryLake):
     def read(self, repository: Repository, ref: port.Ref, info: ObjectInfo, into: Path) -> str:
         self._enter("read")
         at = self._files[self._entry(repository, ref, info.path).checksum]
-        self.gate("read", lake.Step.AFTER)
+        self.gate("read", lake.RequestStep.AFTER)
         return _copy(f"read {info.path!r} of {repository}@{ref}", at, info, into)
 
     def write(
@@ -87,7 +87,7 @@ class FolderLake(lake.MemoryLake):
         with self._lock:
             self._files[digest] = at
         info = self._upload(repository, branch, ObjectInfo(path, size, digest, content_type, metadata))
-        self.gate("write", lake.Step.AFTER)
+        self.gate("write", lake.RequestStep.AFTER)
         return info
 
     def _put_small(self, repository: Repository, branch: BranchName, file: port.SmallFile) -> ObjectInfo:
@@ -115,7 +115,7 @@ class FolderLake(lake.MemoryLake):
         held = self._store(REPOSITORY).tree(ref)
         return {path: self._stored(held.entries[path]) for path in held.paths}
 
-    def _stored(self, entry: trees.Entry) -> Stored:
+    def _stored(self, entry: trees.TreeEntry) -> Stored:
         return Stored(self._files[entry.checksum], entry.size, entry.checksum, diff.is_executable(dict(entry.metadata)))
 
 

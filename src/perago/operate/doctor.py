@@ -196,7 +196,7 @@ def _head(history: History) -> Iterator[Finding]:
         why = plan.why if isinstance(plan, recovery.Unsafe) else text
         yield Finding(Level.ACTION, "stuck-history", where, f"no retry can pass: {why}{known}", f"{recover} --to COMMIT")
     else:
-        level = Level.OK if isinstance(newest.standing, head.Accepted) else Level.NOTE
+        level = Level.OK if isinstance(newest.acceptance, head.AcceptedCommit) else Level.NOTE
         yield Finding(level, "head", where, f"the head {text}{known}")
 
 
@@ -204,7 +204,7 @@ def _missing(history: History) -> Iterator[Finding]:
     plan = recovery.plan(history)
     where = f"{history.repository}/{history.branch}"
     for one in history.missing:
-        is_goal = isinstance(plan, recovery.Move) and plan.goal.id == one.commit.id
+        is_goal = isinstance(plan, recovery.RecoveryMove) and plan.goal.id == one.commit.id
         text = (
             f"Conductor accepted {one.commit.id} from step {one.reference_name} of workflow {one.workflow_id}, "
             "and the branch does not hold it"
@@ -239,7 +239,7 @@ def _refusal(servers: Servers, history: History, task: Json, run: Json, unlabell
     else:
         refusal = decision.refusal(attempt, ref.ref, found, unlabelled)
         reason = refusal.reason if refusal is not None else None
-        is_final = not isinstance(found.standing, head.InProgress)
+        is_final = not isinstance(found.acceptance, head.InProgress)
     if reason is None or not is_final:
         return
     step = f"step {attempt.reference_name} of workflow {attempt.workflow_id}"
@@ -263,21 +263,21 @@ def _staging(servers: Servers, repository: Repository, branch: BranchName | None
 
 
 def _staged(servers: Servers, repository: Repository, name: staging_names.StagingName, now: float) -> Finding:
-    standing = _owner(servers, name)
-    found = staging_gc.judge(name, standing, now=now, older_than=float("inf"))
+    acceptance = _owner(servers, name)
+    found = staging_gc.judge(name, acceptance, now=now, older_than=float("inf"))
     age = "age unknown" if found.age_seconds is None else f"{human_units.show_seconds(round(found.age_seconds))} old"
     owner = f"step {name.reference_name} of workflow {name.workflow_id}"
     if found.orphaned is not None:
         text = f"{name.branch} of {owner} is left over ({age}): {found.orphaned}"
         return Finding(Level.ACTION, "staging", repository, text, f"perago gc {repository} --delete")
-    status = standing.status if isinstance(standing, staging_gc.Snapshot) else "unknown"
+    status = acceptance.status if isinstance(acceptance, staging_gc.Snapshot) else "unknown"
     return Finding(Level.OK, "staging", repository, f"{name.branch} of {owner} is in use ({age}): its task is {status}")
 
 
-def _owner(servers: Servers, name: staging_names.StagingName) -> staging_gc.Standing:
+def _owner(servers: Servers, name: staging_names.StagingName) -> staging_gc.TaskAnswer:
     if name.workflow_id is None or name.task_id is None:
-        return staging_gc.Unasked()
+        return staging_gc.TaskNotAsked()
     try:
         return servers.conductor.snapshot(name.workflow_id, name.task_id)
     except ConductorNotFound:
-        return staging_gc.Unknown()
+        return staging_gc.TaskNotFound()

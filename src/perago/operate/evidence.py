@@ -1,4 +1,4 @@
-"""What both servers say about a branch: its commits with the standing of each, and accepted commits that it does not hold."""
+"""What both servers say about a branch: its commits with the acceptance of each, and accepted commits that it does not hold."""
 
 import itertools
 import time
@@ -41,14 +41,14 @@ class Evidence:
     commit: Commit
     by: commit_labels.Labels | None
     seen: Snapshot | None
-    standing: head.Standing
+    acceptance: head.Acceptance
     workflow_status: str = ""
     """Empty where Conductor does not know the workflow."""
 
     @property
     def may_go(self) -> bool:
         """Conductor did not accept it, and will not."""
-        return isinstance(self.standing, head.Abandoned | head.CompletedOtherwise)
+        return isinstance(self.acceptance, head.Abandoned | head.CompletedOtherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class History:
 
     @property
     def newest_accepted(self) -> Evidence | None:
-        return next((one for one in self.judged if isinstance(one.standing, head.Accepted)), None)
+        return next((one for one in self.judged if isinstance(one.acceptance, head.AcceptedCommit)), None)
 
     def above(self, commit: CommitId) -> Sequence[Commit]:
         """What stands on `commit`, the newest first."""
@@ -97,7 +97,7 @@ def examine(servers: Servers, repository: Repository, branch: BranchName) -> His
     judged: list[Evidence] = []
     for commit in commits[:DEPTH]:
         judged.append(of(servers, commit))
-        if isinstance(judged[-1].standing, head.Accepted | head.Undecidable | head.InProgress):
+        if isinstance(judged[-1].acceptance, head.AcceptedCommit | head.Undecidable | head.InProgress):
             break
     workflows = list(itertools.islice(_workflows(servers, repository, branch, commits[:DEPTH]), WORKFLOWS))
     missing = list(_missing(servers, repository, branch, workflows, {one.id for one in commits}))
@@ -117,8 +117,8 @@ def of(servers: Servers, commit: Commit) -> Evidence:
     if seen is not None:
         seen = replace(seen, workflow_status=status, workflow_ended=int(run.get("endTime") or 0))
     asking = _outsider(by.workflow_id if run else WorkflowId(""))
-    standing = head.judge(commit, seen, own=asking, own_run=int(run.get("createTime") or 0))
-    return Evidence(commit, by, seen, standing, status)
+    acceptance = head.judge(commit, seen, own=asking, own_run=int(run.get("createTime") or 0))
+    return Evidence(commit, by, seen, acceptance, status)
 
 
 def _task(servers: Servers, task_id: TaskId) -> Snapshot | None:

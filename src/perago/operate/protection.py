@@ -24,7 +24,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HookChange:
     """What `perago protect` is about to do, or did."""
 
     path: ObjectPath
@@ -87,11 +87,11 @@ def other_actions(lake: Lake, repository: Repository, ref: Ref) -> list[str]:
     return [path for path in listed if not path.startswith(f"{path_mapping.HOOKS_PREFIX}perago_protect_")]
 
 
-def change(lake: Lake, repository: Repository, branch: BranchName, *, is_removal: bool) -> Change:
-    return Change(path_of(branch), state(lake, repository, lake.branch(repository, branch), branch), is_removal)
+def change(lake: Lake, repository: Repository, branch: BranchName, *, is_removal: bool) -> HookChange:
+    return HookChange(path_of(branch), state(lake, repository, lake.branch(repository, branch), branch), is_removal)
 
 
-def apply(servers: Servers, repository: Repository, branch: BranchName, wanted: Change) -> Commit:
+def apply(servers: Servers, repository: Repository, branch: BranchName, wanted: HookChange) -> Commit:
     """Commit the file on a staging branch and merge that one: the branch itself is never written to directly.
 
     `PublishFenceError` says why the branch was left alone.

@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 10.0
 _SIGNAL = "-signal"
 
 
-class Broken(Exception):
+class CheckFailed(Exception):
     """A check that does not hold."""
 
 
@@ -71,7 +71,7 @@ def _run(check: Callable[[Scene], None], ground: Ground) -> Result:
             _require(not _staging(scene), "a staging branch is left")
     except Unobservable as error:
         return Result(name, unknown=str(error))
-    except (Broken, PeragoError, AssertionError) as error:
+    except (CheckFailed, PeragoError, AssertionError) as error:
         return Result(name, fault=str(error))
     return Result(name)
 
@@ -101,7 +101,7 @@ def _clear(ground: Ground, branch: BranchName) -> None:
 
 def _require(holds: bool, what: str) -> None:
     if not holds:
-        raise Broken(what)
+        raise CheckFailed(what)
 
 
 def _published(scene: Scene, outcome: Outcome) -> None:
@@ -226,7 +226,7 @@ def by_name(scene: Scene) -> None:
     for verb, act in (("merge", _merge), ("relocate", _relocate)):
         with contextlib.suppress(LakeNotFound):
             act(scene, source)
-            raise Broken(f"{verb} by the name of a deleted branch was accepted")
+            raise CheckFailed(f"{verb} by the name of a deleted branch was accepted")
     _require(scene.head().id == scene.a, "the target moved")
 
 

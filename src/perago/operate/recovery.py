@@ -22,7 +22,7 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RecoveryMove:
     """Take `removed`, the newest first, off the branch and leave it at `goal`."""
 
     goal: Commit
@@ -42,7 +42,7 @@ class Unsafe:
     why: str
 
 
-Plan = Nothing | Move | Unsafe
+Plan = Nothing | RecoveryMove | Unsafe
 
 
 def plan(history: History) -> Plan:
@@ -55,9 +55,9 @@ def plan(history: History) -> Plan:
     if len(going) == len(history.judged):
         return Unsafe(f"none of the newest {len(going)} commits was accepted; name the commit to go back to with --to")
     base = history.judged[len(going)]
-    if isinstance(base.standing, head.InProgress):
+    if isinstance(base.acceptance, head.InProgress):
         return Unsafe(f"the task of {base.commit.id} still runs; wait for it, or end its workflow")
-    return Move(base.commit, going, f"{base.commit.id} is the newest commit that has to stay ({describe(base)})")
+    return RecoveryMove(base.commit, going, f"{base.commit.id} is the newest commit that has to stay ({describe(base)})")
 
 
 def plan_to(servers: Servers, history: History, wanted: str) -> Plan:
@@ -76,13 +76,13 @@ def plan_to(servers: Servers, history: History, wanted: str) -> Plan:
             )
         base = missing.base
     removed = [_judged(servers, history, commit) for commit in history.above(base)]
-    running = next((one for one in removed if isinstance(one.standing, head.InProgress)), None)
+    running = next((one for one in removed if isinstance(one.acceptance, head.InProgress)), None)
     if running is not None:
         return Unsafe(f"the task of {running.commit.id} still runs and may report it; wait for it, or end its workflow")
-    return Move(goal, removed, "named with --to")
+    return RecoveryMove(goal, removed, "named with --to")
 
 
-def apply(servers: Servers, history: History, move: Move, emit: events.Emit = events.ignore) -> None:
+def apply(servers: Servers, history: History, move: RecoveryMove, emit: events.Emit = events.ignore) -> None:
     """Through a handle, like every publication. `PublishFenceError` says why the branch was left alone."""
     target = WorkspaceRef(history.repository, history.branch, history.head.id)
     why = "; ".join(f"{one.commit.id}: {describe(one)}" for one in move.removed) or "where an accepted commit was missing"
@@ -103,21 +103,21 @@ def apply(servers: Servers, history: History, move: Move, emit: events.Emit = ev
     _record(servers, move, heard)
 
 
-def _outdated(servers: Servers, move: Move) -> str | None:
+def _outdated(servers: Servers, move: RecoveryMove) -> str | None:
     """Whether Conductor says something else of what the plan rests on than when it was made."""
-    changed = [one.commit.id for one in move.removed if evidence.of(servers, one.commit).standing != one.standing]
-    if not move.removed and not isinstance(evidence.of(servers, move.goal).standing, head.Accepted):
+    changed = [one.commit.id for one in move.removed if evidence.of(servers, one.commit).acceptance != one.acceptance]
+    if not move.removed and not isinstance(evidence.of(servers, move.goal).acceptance, head.AcceptedCommit):
         changed = [move.goal.id]
     return f"Conductor's answer about {changed[0]} has changed; look again" if changed else None
 
 
 def describe(one: Evidence) -> str:
-    """The standing of a commit, for a person."""
-    standing = one.standing
-    match standing:
+    """The acceptance of a commit, for a person."""
+    acceptance = one.acceptance
+    match acceptance:
         case head.Unlabelled(message, committer):
             return f"not made by Perago: {message!r} by {committer or 'unknown'}"
-        case head.Accepted(by, name, is_readable):
+        case head.AcceptedCommit(by, name, is_readable):
             note = "" if is_readable else "; its output is in external storage"
             return f"accepted: step {by.reference_name} of workflow {name or by.workflow_id}{note}"
         case head.Abandoned(_, why):
@@ -129,7 +129,7 @@ def describe(one: Evidence) -> str:
         case head.Undecidable(_, why):
             return f"may have been accepted: {why}"
         case _:
-            assert_never(standing)
+            assert_never(acceptance)
 
 
 def _going(judged: Sequence[Evidence]) -> int:
@@ -160,14 +160,14 @@ def _restored(history: History, going: Sequence[Evidence]) -> Plan:
     if base is None or not above <= {one.commit.id for one in going}:
         return Unsafe(f"Conductor accepted {listed}, but commits that have to stay were published in its place; choose with --to")
     removed = [one for one in going if one.commit.id in above]
-    return Move(tips[0].commit, removed, f"Conductor accepted {listed}, and the branch does not hold it")
+    return RecoveryMove(tips[0].commit, removed, f"Conductor accepted {listed}, and the branch does not hold it")
 
 
 def _judged(servers: Servers, history: History, commit: Commit) -> Evidence:
     return next((one for one in history.judged if one.commit.id == commit.id), None) or evidence.of(servers, commit)
 
 
-def _record(servers: Servers, move: Move, heard: Sequence[events.Event]) -> None:
+def _record(servers: Servers, move: RecoveryMove, heard: Sequence[events.Event]) -> None:
     """In Conductor's log of each task whose commit is gone; that it cannot be written changes nothing."""
     lines = [str(event) for event in heard if isinstance(event, events.Removed)]
     for one in move.removed:

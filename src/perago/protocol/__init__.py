@@ -1,1 +1,1 @@
-"""The law of publication, pure: who may publish, what is done to the target branch, what staging branches are called."""
+"""The rules of publication, without I/O: who may publish, what is done to the target branch, how staging branches are named."""

@@ -1,6 +1,6 @@
 """The labels of a publication: lakeFS commit metadata that names the task which made the commit.
 
-Labels never decide anything. They say which task to ask Conductor about, and they tell people who read the history.
+Labels never decide anything. They say which task to ask Conductor about, and they inform people who read the history.
 """
 
 from collections.abc import Mapping

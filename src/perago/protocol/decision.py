@@ -101,22 +101,22 @@ def _removable(attempt: Attempt, input_ref: CommitId, target: head.Head, unlabel
 
 def _on_input(attempt: Attempt, input_ref: CommitId, target: head.Head, unlabelled: UnlabelledHead) -> str | Refuse:
     """Why a head directly on the input may be removed, or why not."""
-    match target.standing:
+    match target.acceptance:
         case head.Abandoned(by, why):
             return f"the publication of {_step(by)}, which Conductor did not accept: {why}"
         case head.CompletedOtherwise(by, accepted) if accepted in {None, input_ref}:
             return _not_accepted(by, accepted)
-        case head.Unlabelled() as standing:
-            return _unlabelled(target.commit, standing, unlabelled)
+        case head.Unlabelled() as acceptance:
+            return _unlabelled(target.commit, acceptance, unlabelled)
         case None:
             raise AssertionError("a head on the input is judged before it is decided about")
-        case standing:
-            return Refuse(_must_stay(attempt, target.commit, standing))
+        case acceptance:
+            return Refuse(_must_stay(attempt, target.commit, acceptance))
 
 
 def _beside_input(input_ref: CommitId, target: head.Head) -> str | Refuse:
     """A head that shares its parent with the input may go only if the input is what Conductor accepted in its place."""
-    match target.standing:
+    match target.acceptance:
         case head.CompletedOtherwise(by, accepted) if accepted == input_ref:
             return _not_accepted(by, accepted)
         case _:
@@ -130,10 +130,10 @@ def _elsewhere(input_ref: CommitId, target: head.Head) -> Refuse:
     )
 
 
-def _unlabelled(commit: CommitId, standing: head.Unlabelled, unlabelled: UnlabelledHead) -> str | Refuse:
-    if standing.protects:
+def _unlabelled(commit: CommitId, acceptance: head.Unlabelled, unlabelled: UnlabelledHead) -> str | Refuse:
+    if acceptance.protects:
         return Refuse(f"the target branch is at {commit}, made by `perago protect`; start a new workflow from it")
-    what = f"a commit that Perago did not make ({_short(standing.message)!r} by {_short(standing.committer) or 'unknown'})"
+    what = f"a commit that Perago did not make ({_short(acceptance.message)!r} by {_short(acceptance.committer) or 'unknown'})"
     if unlabelled is UnlabelledHead.REPLACE:
         return what
     return Refuse(
@@ -143,10 +143,12 @@ def _unlabelled(commit: CommitId, standing: head.Unlabelled, unlabelled: Unlabel
 
 
 def _must_stay(
-    attempt: Attempt, commit: CommitId, standing: head.Accepted | head.InProgress | head.CompletedOtherwise | head.Undecidable
+    attempt: Attempt,
+    commit: CommitId,
+    acceptance: head.AcceptedCommit | head.InProgress | head.CompletedOtherwise | head.Undecidable,
 ) -> str:
-    match standing:
-        case head.Accepted(by, workflow_name, is_readable):
+    match acceptance:
+        case head.AcceptedCommit(by, workflow_name, is_readable):
             return _accepted(attempt, commit, by, workflow_name, is_readable=is_readable)
         case head.InProgress(by, workflow_name):
             return (
@@ -164,7 +166,7 @@ def _must_stay(
                 "start a new workflow from it, or run `perago recover`"
             )
         case _:
-            assert_never(standing)
+            assert_never(acceptance)
 
 
 def _not_accepted(by: commit_labels.Labels, accepted: CommitId | None) -> str:

@@ -1,4 +1,4 @@
-"""What is known about the target branch's head: its place relative to the input, and what Conductor says of its task.
+"""What is known about the target branch's head: its place relative to the input, and what Conductor says about its task.
 
 A commit is abandoned if it reached the branch although Conductor did not accept its task with it. Only Conductor can tell: the
 labels of the commit name the task, Conductor's answer about that task decides.
@@ -37,7 +37,7 @@ class Unlabelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedCommit:
     """Conductor accepted the task with this very commit."""
 
     by: commit_labels.Labels
@@ -56,7 +56,7 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class InProgress:
-    """Another task made it and may still report it."""
+    """Another task made it and may still report it to Conductor."""
 
     by: commit_labels.Labels
     workflow_name: str
@@ -78,16 +78,16 @@ class Undecidable:
     why: str
 
 
-Standing = Unlabelled | Accepted | Abandoned | InProgress | CompletedOtherwise | Undecidable
+Acceptance = Unlabelled | AcceptedCommit | Abandoned | InProgress | CompletedOtherwise | Undecidable
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`standing` is None where the place alone decides."""
+    """`acceptance` is None where the place alone decides."""
 
     commit: CommitId
     place: Place
-    standing: Standing | None = None
+    acceptance: Acceptance | None = None
 
 
 def place(head: Commit, input_ref: CommitId) -> Place:
@@ -97,8 +97,8 @@ def place(head: Commit, input_ref: CommitId) -> Place:
     return Place.ON_INPUT if head.first_parent == input_ref else Place.ELSEWHERE
 
 
-def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) -> Standing:
-    """The standing of `commit`, whose task Conductor answered with `seen` (None: it does not know the task).
+def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) -> Acceptance:
+    """The acceptance of `commit`, whose task Conductor answered with `seen` (None: it does not know the task).
 
     `own` is the attempt that asks, whose fence has just passed, and `own_run` the creation time of its workflow's run.
     """
@@ -133,11 +133,11 @@ def _ended_long_before(seen: Snapshot, own: Attempt) -> bool:
     return is_over and 0 < seen.workflow_ended < own.start_time - _LATEST_REPORT_MILLISECONDS
 
 
-def _completed(commit: Commit, by: commit_labels.Labels, seen: Snapshot) -> Accepted | CompletedOtherwise:
+def _completed(commit: Commit, by: commit_labels.Labels, seen: Snapshot) -> AcceptedCommit | CompletedOtherwise:
     if seen.output_is_elsewhere:
-        return Accepted(by, seen.workflow_name, is_readable=False)
+        return AcceptedCommit(by, seen.workflow_name, is_readable=False)
     accepted = accepted_ref(seen)
-    return Accepted(by, seen.workflow_name) if accepted == commit.id else CompletedOtherwise(by, accepted)
+    return AcceptedCommit(by, seen.workflow_name) if accepted == commit.id else CompletedOtherwise(by, accepted)
 
 
 def accepted_ref(seen: Snapshot) -> CommitId | None:

@@ -1,4 +1,4 @@
-"""Other staging branches of the same target: which belong to attempts that Conductor still wants, and who goes first."""
+"""Rivals: other staging branches of the same target. Which of them are live, and which attempt precedes the other."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from perago.protocol.statuses import ACTIVE_WORKFLOW, TaskState
 
 @dataclass(frozen=True, slots=True, order=True)
 class Precedence:
-    """All of it comes from Conductor, so that two attempts which compare themselves get the same answer."""
+    """All fields come from Conductor, so that two attempts that compare themselves get the same result."""
 
     workflow_created: int
     task_started: int
@@ -29,7 +29,7 @@ class Rival:
 
 
 def is_live(rival: Rival, own: Attempt) -> bool:
-    """Conductor waits for the attempt that made the branch. An earlier execution of one's own task is not one of them."""
+    """Whether Conductor waits for the attempt that made the branch. An earlier execution of the own task is never live."""
     seen = rival.seen
     return (
         seen is not None

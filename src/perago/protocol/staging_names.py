@@ -1,4 +1,4 @@
-"""Staging branch names: an execution of an attempt and its target branch come in, a safe name leaves, and the way back.
+"""Staging branch names: made from an execution and its target branch, and parsed back.
 
 `perago-staging-z<target>-<workflow>-<reference task>-seq-<n>-iteration-<n>-task-id-<id>-retry-<n>-exec-<id>`. The target branch
 comes first, as a digest: one listing by prefix finds exactly the branches that could still be published there. Fields hold no
