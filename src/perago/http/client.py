@@ -106,11 +106,14 @@ class HttpClient:
 
     def attempt(self, request: HttpRequest, receive: Receive[T], send: SendBody = send_nothing) -> T | RequestFailure:
         """As `call`, but returns the failure."""
-        tries = 1 if request.write else self._read_tries
-        deadline = Deadline(2 * request.timeout)
-        for number in range(1, tries + 1):
+        if request.write:
+            return self.once(request, receive, send)
+        give_up_at = time.monotonic() + 2 * request.timeout
+        for number in range(1, self._read_tries + 1):
             result = self.once(request, receive, send)
-            if not isinstance(result, RequestFailure) or number == tries or not result.retry or deadline.passed():
+            if not isinstance(result, RequestFailure) or not result.retry:
+                return result
+            if number == self._read_tries or time.monotonic() >= give_up_at:
                 return result
             self._pause(min(LONGEST_PAUSE, max(result.after, _BACKOFF.pause(number))))
         raise AssertionError("unreachable: the last try returns")

@@ -38,9 +38,6 @@ class Deadline:
             raise TimeoutError("timed out")
         return min(left, self._stall)
 
-    def passed(self) -> bool:
-        return time.monotonic() >= self._end
-
 
 class HttpConnection:
     """A keep-alive connection, used by one thread at a time."""
