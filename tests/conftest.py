@@ -25,6 +25,7 @@ from perago.dev import stack as stacks
 from perago.errors import SetupError
 from perago.provision.progress import InstallProgress
 
+SLOW_TESTS = Path(__file__).parent / "simulation"
 SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "checker"})
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []
@@ -55,6 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
+        if item.path.is_relative_to(SLOW_TESTS):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.no_cover)  # tracing would double the time, and quicker tests cover the same lines
     items.sort(key=lambda item: not item.path.name.startswith("test_kill"))

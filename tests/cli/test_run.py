@@ -215,6 +215,7 @@ def test_ctrl_c_ends_it_quietly_and_leaves_nothing(project: Path, tmp_path: Path
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_new_user_gets_from_init_to_pytest(perago: Perago, tmp_path: Path) -> None:
     """`perago init x && cd x && perago check … && perago run … && pytest`, with the lines that init and the README give."""
     made = perago("init", "x", cwd=tmp_path)

@@ -43,6 +43,7 @@ def _prose(page: Path) -> str:
     return re.sub(r"`+[^`]*`+", "", _FENCED.sub("", page.read_text()))
 
 
+@pytest.mark.slow
 def test_manual_builds_without_warnings(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "sphinx", "-qW", "--keep-going", "-d", tmp_path / "trees", manual.DOCS, tmp_path / "site"]
     built = subprocess.run(line, capture_output=True, text=True, check=False, timeout=110)

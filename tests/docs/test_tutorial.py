@@ -95,6 +95,7 @@ def home(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_first_two_pages_without_servers(home: Path) -> None:
     reader = Reader(home, {})
     reader.follow("first-task.md", no_terminal)

@@ -148,6 +148,7 @@ def test_task_received_while_draining_is_handed_back() -> None:
     assert (task.status, task.poll_count) == ("SCHEDULED", 1)
 
 
+@pytest.mark.slow
 def test_outage_slows_polls_down() -> None:
     server = CountingConductor()
     server.down = True

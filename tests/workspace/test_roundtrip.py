@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support import workspaces
@@ -90,6 +91,7 @@ def refused(action: Callable[[], object]) -> None:
         raise AssertionError("a name that cannot be stored was accepted")
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=TREES, second=TREES)
 def test_trees_round_trip_through_the_fake(first: dict[str, bytes], second: dict[str, bytes]) -> None:
@@ -109,6 +111,7 @@ def test_trees_round_trip_through_lakefs(
         round_trip(workspaces.WorkspaceHarness(server_setup, Path(scratch)), first, second, f"example-{next(_COUNT)}")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_files_are_scanned_and_compared(tmp_path: Path) -> None:
     setup = workspaces.MemoryLakeSetup()
     harness = workspaces.WorkspaceHarness(setup, tmp_path)

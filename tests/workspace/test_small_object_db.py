@@ -141,6 +141,7 @@ def _child(root: Path, number: int) -> None:
     box.flush()
 
 
+@pytest.mark.slow
 def test_several_processes_fill_one_database_from_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_child, args=(tmp_path, number)) for number in range(4)]
