@@ -1,6 +1,6 @@
 """The workspace engine in a process of its own, as an executor runs it: one JSON command per line in, what it took out.
 
-Time is measured here, around the engine's own calls: an executor is a process that lives, so its start is nobody's waiting time.
+Time is measured here, around the engine's own calls: an executor is a process that lives, so its start is not measured.
 """
 
 import json
@@ -47,7 +47,7 @@ class Engine:
         """`cache` names the content cache: a new name is cold, a used one warm.
 
         Workspaces are left behind. ext4 looks for a free inode among those of files that were just removed, and passes them over
-        for a minute: whoever makes files after somebody's removal pays for it.
+        for a minute: files that are created after a removal take longer.
         """
         self._made += 1
         self._commit = CommitId(command["ref"])

@@ -51,7 +51,7 @@ class Case:
 
 FULL = [Case("large files", 1024, 16, 3), Case("small files", 1024, 1000, 3)]
 WARM_UP = Case("warm-up", 16, 2, 1)
-"""The first run of everything in a Java virtual machine takes several times as long, whoever's it is."""
+"""The first run of everything in a Java virtual machine takes several times as long, for each program that is compared."""
 QUICK = [Case("large files", 256, 4, 2), Case("small files", 16, 40, 1)]
 
 

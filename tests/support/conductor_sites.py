@@ -1,4 +1,4 @@
-"""What the conformance suite arranges around the port, on the fake and on a real server."""
+"""Conductor for the conformance suite: the in-memory one and a real server, with the operations that the port does not have."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from perago.model import TaskId, TaskType, WorkerId, WorkflowId
 
 
 class ConductorSite(Protocol):
-    """A Conductor under test with the powers of an operator."""
+    """A Conductor under test with the operations of an operator."""
 
     conductor: port.Conductor
 
@@ -94,7 +94,7 @@ class FakeConductorSite:
 
 
 class RealConductorSite:
-    """Plain HTTP of its own, so that the client under test is not its own witness."""
+    """Uses HTTP directly, so that the client under test does not verify itself."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -79,7 +79,7 @@ class Stream:
         self.socket.close()
 
     def shut(self) -> None:
-        """Wake whoever reads this socket in another thread."""
+        """Wake a thread that reads this socket."""
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -34,7 +34,7 @@ TIMEOUTS = HttpTimeouts(connect=5, request=30)
 
 
 class Site(Protocol):
-    """A lake with one repository, and what tests do to it behind the port's back."""
+    """A lake with one repository, and operations on it that do not use the port."""
 
     @property
     def lake(self) -> port.Lake: ...
@@ -130,7 +130,7 @@ class RealSite:
         TagsApi(self.sdk).create_tag(self.repository, TagCreation(id=name, ref=ref))
 
     def protect(self, branch: BranchName) -> None:
-        """lakeFS keeps rules in a cache for some seconds: wait until it minds the new one."""
+        """lakeFS keeps rules in a cache for some seconds: wait until the new one is applied."""
         rules = [BranchProtectionRule(pattern=branch)]
         self._repositories.set_branch_protection_rules(self.repository, branch_protection_rule=rules)
         deadline = time.monotonic() + 30

@@ -1,4 +1,4 @@
-"""A repository and workflows on the real servers, in the states that operators meet, and the commands as a person calls them."""
+"""A repository and workflows on the real servers in the states that operators encounter, and the commands for them."""
 
 import contextlib
 import io
@@ -87,7 +87,7 @@ class OperatorHarness:
         return CommandResult(code, out.getvalue(), err.getvalue())
 
     def doctor(self, target: str | None = None) -> dict[str, list[dict[str, Any]]]:
-        """Findings that are not plainly well, by the name of the check."""
+        """Findings whose level is not `ok`, by the name of the check."""
         said = self.perago("doctor", target or self.target, "--json")
         assert said.err == ""
         found = [one for one in said.json["findings"] if one["level"] != "ok"]

@@ -1,4 +1,4 @@
-"""One worker behind proxies for many scenarios: each has a branch of its own, and its steps and rival workers are told here."""
+"""One worker behind proxies for many scenarios, each with a target branch of its own."""
 
 import hashlib
 import re
@@ -79,7 +79,7 @@ class PublicationHarness:
         return CommitId(done["outputData"]["workspace"]["ref"])
 
     def completed(self, workflow: WorkflowId, step: str = "it") -> CommitId:
-        """The workflow ends well; the commit of its step."""
+        """The workflow succeeds; the commit of its step."""
         assert self.worker_harness.ended(workflow) == "COMPLETED", [
             task.get("reasonForIncompletion") for task in self.tasks(workflow)
         ]
@@ -227,7 +227,7 @@ class TargetBranch:
         ran = self.runs[-1]
         return [int(line) for line in ran.read_text().split()] if ran.exists() else []
 
-    # a worker that the test plays itself
+    # a task that the test executes itself
 
     def hold(self, step: str = "held", **definition: Any) -> "HeldTask":
         """A workflow whose only task was handed out to this test."""
@@ -241,7 +241,7 @@ class TargetBranch:
 
 @dataclass(frozen=True)
 class HeldTask:
-    """A task in progress, with what its worker does step by step."""
+    """A task in progress that the test executes step by step."""
 
     branch: TargetBranch
     workflow: WorkflowId
@@ -273,7 +273,7 @@ class HeldTask:
         self._until("CANCELED")
 
     def time_out(self) -> None:
-        """Conductor looks at timeouts late unless it is asked to."""
+        """Asks Conductor to evaluate timeouts now, because it does so late on its own."""
         self._until("TIMED_OUT", lambda: self.branch.harness.worker_harness.real.call("PUT", f"/workflow/decide/{self.workflow}"))
 
     def _until(self, status: str, ask: Callable[[], object] = lambda: None) -> None:

@@ -1,4 +1,4 @@
-"""Spark attempts on a real lakeFS, walked by the real spine, with a Conductor in memory."""
+"""Spark attempts on a real lakeFS, run by the real transaction, with an in-memory Conductor."""
 
 import io
 from collections.abc import Callable

@@ -54,7 +54,7 @@ def _identity(cache: ArtifactCache) -> str:
 
 
 def main(file: str, stack: Endpoints) -> None:
-    from pyspark import SparkContext  # noqa: PLC0415  not for whoever only wants the options
+    from pyspark import SparkContext  # noqa: PLC0415  only needed to build the archive
 
     from perago.spark.driver import Driver  # noqa: PLC0415  as above
 

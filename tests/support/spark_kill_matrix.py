@@ -129,12 +129,12 @@ def drivers(worker: Worker) -> list[int]:
 
 
 def drivers_on_this_machine(harness: WorkerHarness) -> list[int]:
-    """Whoever's child they are: their command names a file of this harness."""
+    """Of any parent: their command names a file of this harness."""
     ids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return [pid for pid in ids if f"{harness.folder}/cache/spark/".encode() in worker_harness.command(pid)]
 
 
 def unpacked_libraries(pid: int) -> list[str]:
-    """Native code that a driver has unpacked for itself; nobody removes it when the driver is killed."""
+    """Native libraries that a driver has unpacked for itself; they stay when it is killed."""
     maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return sorted({line.split(maxsplit=5)[5] for line in maps if f" {tempfile.gettempdir()}/" in line and line.endswith(".so")})

@@ -1,4 +1,4 @@
-"""RealConductorSite workers on real servers: started as a person starts them, watched from outside, and cleaned up after."""
+"""Real workers on real servers: started with `perago start`, observed from outside, and cleaned up at the end."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def eventually(found: Callable[[], T], *, within: float = 30.0, what: str = "the
 
 @dataclass
 class Worker:
-    """One `perago start` and what it said."""
+    """One `perago start` process and its output."""
 
     process: "subprocess.Popen[bytes]"
     output: Path
@@ -55,14 +55,14 @@ class Worker:
         return self.process.pid
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it logged so far; anything that is not JSON stands under `raw`."""
+        """The log lines so far; one that is not JSON is under `raw`."""
         return [_parsed(line) for line in self.output.read_text(errors="replace").splitlines()]
 
     def said(self, event: str) -> list[dict[str, Any]]:
         return [line for line in self.lines() if line.get("event") == event]
 
     def fetch(self, path: str) -> tuple[int, str]:
-        """From its port for metrics and health; status and text."""
+        """Status and text from its port for metrics and health."""
         port = self.said("metrics and health are served")[0]["port"]
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
@@ -99,13 +99,13 @@ class Worker:
         self.process.wait(10)
 
     def survivors(self) -> list[int]:
-        """Processes of this worker that are still there although it is not."""
+        """Processes of this worker that still exist."""
         return [pid for pid in self.seen if alive(pid)]
 
 
 @dataclass
 class WorkerHarness:
-    """One test's world: task types of its own, a repository of its own, directories of its own."""
+    """Task types, a repository and directories that only one test uses, and the workers that it starts."""
 
     stack: Endpoints
     folder: Path
@@ -141,7 +141,7 @@ class WorkerHarness:
         }
 
     def launch(self, *modules: str, jobs: int = 1, options: Sequence[str] = ("--register",), **environ: str) -> Worker:
-        """`perago start`, not waited for."""
+        """Start `perago start` and return at once."""
         self.folder.mkdir(parents=True, exist_ok=True)
         output = self.folder / f"worker-{len(self.workers)}.out"
         program = [sys.executable, "-c", "from perago.cli.main import main; main()"]
@@ -159,7 +159,7 @@ class WorkerHarness:
         return worker
 
     def start(self, *modules: str, jobs: int = 1, options: Sequence[str] = ("--register",), **environ: str) -> Worker:
-        """A worker that serves."""
+        """Start a worker and wait until its executors run."""
         worker = self.launch(*modules, jobs=jobs, options=options, **environ)
         worker.until("worker started", within=60)
         eventually(lambda: len(worker.executors()) == jobs, what="executors")
@@ -230,7 +230,7 @@ class WorkerHarness:
         return [branch.name for branch in self.site.lake.branches(self.site.repository, "perago-staging-")]
 
     def collect_garbage(self, *options: str) -> None:
-        """`perago gc`, as a person calls it."""
+        """Run `perago gc --delete`."""
         program = [sys.executable, "-c", "from perago.cli.main import main; main()"]
         subprocess.run(
             [*program, "gc", self.site.repository, "--delete", *options],
@@ -262,7 +262,7 @@ class WorkerHarness:
 
 @dataclass(frozen=True)
 class Gate:
-    """Where a body waits until the test lets it go on."""
+    """A point where a task body waits until the test opens it."""
 
     path: Path
 
