@@ -13,7 +13,7 @@ from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.model import Attempt, TaskType, WorkerId
 from perago.process.backoff import Backoff
 from perago.supervisor import lost_polls, recorder
-from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.context import BlockingCalls
 
 TYPE = TaskType("type")
 POLL = "GET /api/tasks/poll/"

@@ -64,6 +64,9 @@ def test_metrics_and_health(harness: WorkerHarness) -> None:
     assert f'perago_commits_removed_total{{kind="replace",task="{grow}"}} 1.0' in shown
     assert 'perago_executor_restarts_total{cause="was killed by SIGKILL (9)"} 1.0' in shown
     assert f'perago_phase_seconds_count{{phase="body",task="{grow}"}} 1.0' in shown
+    # Delete the staging branch and close the workspace: each is counted once.
+    assert f'perago_phase_seconds_count{{phase="clean-up",task="{grow}"}} 2.0' in shown
+    assert "perago_revocations_total{" not in shown
     assert "perago_slots 1.0" in shown
     gate = harness.gate()
     harness.plain(gate=str(gate))

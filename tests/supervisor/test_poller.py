@@ -12,7 +12,7 @@ from perago.errors import ConductorUnavailable, ConductorUnknown
 from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.model import TaskType, WorkerId
 from perago.supervisor import poller
-from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.context import BlockingCalls
 from perago.supervisor.poller import Poller, PollTarget
 from perago.supervisor.shutdown import Shutdown
 

@@ -18,8 +18,7 @@ from perago.events import Event
 from perago.in_memory.conductor import FakeConductor, WorkflowStep
 from perago.model import Attempt, CommitId, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 from perago.supervisor import recorder
-from perago.supervisor.blocking_calls import BlockingCalls
-from perago.supervisor.context import WorkerContext
+from perago.supervisor.context import BlockingCalls, WorkerContext
 from perago.supervisor.poller import Poller, PollTarget
 from perago.supervisor.reporter import FRESH_SECONDS, Reporter
 from perago.supervisor.shutdown import Shutdown

@@ -1,15 +1,34 @@
-"""What slots, attempts and reports of one worker share."""
+"""What slots, attempts and reports of one worker share: threads for blocking calls, background tasks and the event stream."""
 
 import asyncio
+import functools
 import traceback
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from perago import ipc
+from perago.conductor import port
 from perago.supervisor import recorder
-from perago.supervisor.blocking_calls import BlockingCalls
 from perago.supervisor.shutdown import Shutdown
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingCalls:
+    """The Conductor client and the threads that its calls run in, so that the event loop goes on extending leases.
+
+    A call that began is never abandoned: it may have an effect.
+    """
+
+    conductor: port.Conductor
+    pool: ThreadPoolExecutor
+
+    async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self.pool, functools.partial(function, *args, **kwargs))
 
 
 @dataclass(frozen=True, slots=True)

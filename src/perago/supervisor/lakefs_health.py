@@ -9,7 +9,7 @@ from perago.http.failure import ConnectionBroken
 from perago.http.fetch import fetch
 from perago.model import TaskType
 from perago.supervisor import recorder
-from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.context import BlockingCalls
 from perago.supervisor.poller import SERVER_BACKOFF, Poller
 
 PROBE_SECONDS = 3.0

@@ -15,7 +15,7 @@ from perago.model import Attempt, TaskType, WorkerId
 from perago.protocol import fence
 from perago.protocol.statuses import ACTIVE_WORKFLOW
 from perago.supervisor import recorder
-from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.context import BlockingCalls
 from perago.supervisor.poller import SERVER_BACKOFF
 
 SEARCH_AFTER = (2.0, 7.0, 22.0)

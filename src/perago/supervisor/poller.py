@@ -21,7 +21,7 @@ from perago.errors import ConductorError, ConductorUnknown
 from perago.model import TaskType, WorkerId
 from perago.process.backoff import Backoff
 from perago.supervisor import recorder
-from perago.supervisor.blocking_calls import BlockingCalls
+from perago.supervisor.context import BlockingCalls
 from perago.supervisor.shutdown import Shutdown
 
 LONG_SECONDS = 1.0

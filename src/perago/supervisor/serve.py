@@ -24,8 +24,7 @@ from perago.process.exit_status import ExitStatus
 from perago.process.orphan_reaper import OrphanReaper
 from perago.settings import Settings
 from perago.supervisor import crash_cleanup, lakefs_health, logs, preflight, restore_accepted
-from perago.supervisor.blocking_calls import BlockingCalls
-from perago.supervisor.context import WorkerContext, log_defects
+from perago.supervisor.context import BlockingCalls, WorkerContext, log_defects
 from perago.supervisor.health_server import HealthServer
 from perago.supervisor.lost_polls import LostPolls
 from perago.supervisor.metrics import Metrics

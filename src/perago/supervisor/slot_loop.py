@@ -10,8 +10,7 @@ from perago.errors import ConductorError, TaskInputError
 from perago.model import Outcome
 from perago.protocol import staging_names
 from perago.supervisor import recorder
-from perago.supervisor.blocking_calls import BlockingCalls
-from perago.supervisor.context import WorkerContext
+from perago.supervisor.context import BlockingCalls, WorkerContext
 from perago.supervisor.poller import Poller
 from perago.supervisor.reporter import Reporter
 from perago.supervisor.slot import Slot
