@@ -1,4 +1,4 @@
-"""Step 2: parse the raw lines; what cannot be trusted goes to quarantine with the reason, never to the floor."""
+"""Step 2: parse the raw lines; invalid lines are kept in quarantine with the reason."""
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame

@@ -1,4 +1,4 @@
-"""Step 3: what the shop knows about each customer: recency, frequency, value and favourite category."""
+"""Step 3: features of each customer: recency, frequency, value and favourite category."""
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame, Window
@@ -28,7 +28,7 @@ class Output(BaseModel):
         ],
         post=[require_glob("features/customers/*.parquet")],
     ),
-    # A worker that dies is noticed after 20 s, and another takes its place at once.
+    # If a worker dies, the lease expires after 20 s and another attempt starts one second later.
     controls=TaskControls(retry=RetryPolicy(delay_seconds=1), timeout=TimeoutPolicy(response_seconds=20)),
 )
 def features(workspace: SparkWorkspace, params: Params) -> Output:
@@ -53,7 +53,7 @@ def behaviour(bought: DataFrame, today: str) -> DataFrame:
 
 
 def favourites(bought: DataFrame) -> DataFrame:
-    """The category on which a customer spent most; the alphabet breaks ties, so that a retry gives the same."""
+    """The category on which a customer spent most; ties are broken alphabetically, so that a retry gives the same result."""
     spent = bought.groupBy("customer_id", "category").agg(f.sum("value").alias("spent"))
     first = Window.partitionBy("customer_id").orderBy(f.desc("spent"), "category")
     return (

@@ -1,4 +1,4 @@
-"""Step 5: a read-only quality gate. It publishes nothing; it stops the workflow when the books do not balance."""
+"""Step 5: a read-only quality check. It publishes nothing, and it stops the workflow if the numbers are inconsistent."""
 
 from pydantic import BaseModel
 from pyspark.sql import functions as f

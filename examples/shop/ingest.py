@@ -1,4 +1,4 @@
-"""Step 1: make the raw data. Stands in for the shop's nightly export; the same seed gives the same lines everywhere."""
+"""Step 1: generate the raw data, in place of a shop's nightly export. The same seed gives the same lines everywhere."""
 
 from pydantic import BaseModel, Field
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,7 +44,7 @@ def ingest(workspace: SparkWorkspace, params: Params) -> Output:
 
 
 def dice(seed: int, salt: str, sides: int) -> Column:
-    """A number from 0 to `sides` - 1 that depends on the row's id alone, however the rows are spread over machines."""
+    """A number from 0 to `sides` - 1 that depends only on the row's id, not on the distribution of rows over machines."""
     return f.pmod(f.xxhash64(f.col("id"), f.lit(f"{seed}/{salt}")), f.lit(sides)).cast("int")
 
 
@@ -53,8 +53,8 @@ def pick(choices: list[str], index: Column) -> Column:
 
 
 def order_lines(spark: SparkSession, orders: int, customers: int, seed: int) -> DataFrame:
-    """JSON lines; about one in fifty is wrong in one of four ways, as exports are."""
-    # The square makes a few customers buy much more than the others.
+    """JSON lines; about one in fifty is invalid in one of four ways."""
+    # The square lets a few customers buy much more than the others.
     customer = f.floor(f.pow(dice(seed, "customer", 1_000_000) / 1_000_000, 2) * customers).cast("long")
     moment = f.timestamp_seconds(f.lit(1_767_225_600) + dice(seed, "second", DAYS * 86_400))
     good = f.to_json(

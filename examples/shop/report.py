@@ -1,4 +1,4 @@
-"""Step 6: an ordinary local task. It reads what Spark wrote and draws it: one HTML page, no server, no library."""
+"""Step 6: a local task. It reads what Spark wrote and creates one HTML page with charts, without further libraries."""
 
 import csv
 from html import escape
@@ -86,5 +86,5 @@ main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr
 figure {{ margin: 0; padding: 1rem; border: 1px solid {GRID}; border-radius: 10px }} figure:first-child {{ grid-column: 1 / -1 }}
 figcaption {{ font-weight: 600; margin-bottom: .6rem }} svg {{ width: 100%; font-size: 12px }} text {{ fill: currentColor }}
 </style>
-<h1>{escape(title)}</h1><p>Revenue in all: {revenue:,.2f}</p><main>{figures}</main></html>
+<h1>{escape(title)}</h1><p>Total revenue: {revenue:,.2f}</p><main>{figures}</main></html>
 """

@@ -1,4 +1,4 @@
-"""Step 4: the few small tables that people look at, as CSV that any tool reads."""
+"""Step 4: small summary tables as CSV."""
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame

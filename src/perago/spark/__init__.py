@@ -1,1 +1,1 @@
-"""Tasks whose data Spark reads and writes in lakeFS. The only room that imports pyspark, and only once a Spark task runs."""
+"""Tasks whose data Spark reads and writes in lakeFS. The only package that imports pyspark, and only when a Spark task runs."""

@@ -1,4 +1,4 @@
-"""What a Spark task's body is given: URIs for Spark, and the small files around the data. Paths are confined as in checks."""
+"""The workspace argument of a Spark task's body: URIs for Spark, and small text files. Paths are validated as in checks."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WorkspaceStorage(Protocol):
-    """Where a workspace's files are; `path` is relative and confined already."""
+    """The files of a workspace; every `path` is relative and validated."""
 
     def input(self, path: str) -> str: ...
     def output(self, path: str) -> str: ...
@@ -29,32 +29,32 @@ class WorkspaceStorage(Protocol):
 
 
 class BodyWorkspace(SparkWorkspace):
-    def __init__(self, spark: "SparkSession", places: WorkspaceStorage) -> None:
+    def __init__(self, spark: "SparkSession", storage: WorkspaceStorage) -> None:
         self._spark = spark
-        self._places = places
+        self._storage = storage
 
     @property
     def spark(self) -> "SparkSession":
         return self._spark
 
     def input(self, path: str) -> str:
-        return self._places.input(confined(path))
+        return self._storage.input(validated_path(path))
 
     def output(self, path: str) -> str:
-        return self._places.output(confined(path))
+        return self._storage.output(validated_path(path))
 
     def list(self, glob: str = "**") -> Sequence[FilePath]:
-        return [FilePath(path) for path in globs.matching(confined(glob), self._places.files())]
+        return [FilePath(path) for path in globs.matching(validated_path(glob), self._storage.files())]
 
     def read_text(self, path: str) -> str:
-        return self._places.read(confined(path)).decode()
+        return self._storage.read(validated_path(path)).decode()
 
     def write_text(self, path: str, text: str) -> None:
-        self._places.write(confined(path), text.encode())
+        self._storage.write(validated_path(path), text.encode())
 
 
-def confined(path: object) -> str:
-    """The path itself. What leaves the workspace is the author's mistake, and stays one however often it is tried."""
+def validated_path(path: object) -> str:
+    """The path as text; `TaskTerminalError` if it leaves the workspace, because a retry cannot correct the author's mistake."""
     given = relative_path.as_text(path)
     if not isinstance(given, str):
         raise TaskTerminalError(f"a path in a workspace is a str or a PurePath, not {path!r}")
@@ -70,13 +70,13 @@ def require_writable(writes: bool) -> None:
         raise TaskTerminalError("the task is read-only: it has no output; declare WorkspaceSpec(read_only=False) to write")
 
 
-def missing(path: str) -> FileNotFoundError:
+def file_not_found(path: str) -> FileNotFoundError:
     return FileNotFoundError(f"there is no file {path!r} in the workspace")
 
 
 @dataclass(frozen=True, slots=True)
 class LakeStorage:
-    """The input commit, and the staging branch where there is one. Implements `Places`."""
+    """The input commit, and the staging branch where there is one. Implements `WorkspaceStorage`."""
 
     lake: port.Lake
     repository: Repository
@@ -91,23 +91,23 @@ class LakeStorage:
         return s3a.base(self.repository, self._writable(), self.prefix) + path
 
     def files(self) -> Iterator[FilePath]:
-        return files(self.lake, self.repository, self._now, self.prefix)
+        return files(self.lake, self.repository, self._current_ref, self.prefix)
 
     def read(self, path: str) -> bytes:
         info = self._find(path)
-        with tempfile.TemporaryDirectory(prefix="perago-spark-") as room:
-            self.lake.read(self.repository, self._now, info, Path(room) / "object")
-            return (Path(room) / "object").read_bytes()
+        with tempfile.TemporaryDirectory(prefix="perago-spark-") as directory:
+            self.lake.read(self.repository, self._current_ref, info, Path(directory) / "object")
+            return (Path(directory) / "object").read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
         branch, target = self._writable(), path_mapping.to_object(self.prefix, FilePath(path))
-        with tempfile.TemporaryDirectory(prefix="perago-spark-") as room:
-            source = Path(room) / "object"
+        with tempfile.TemporaryDirectory(prefix="perago-spark-") as directory:
+            source = Path(directory) / "object"
             source.write_bytes(data)
             self.lake.write(self.repository, branch, target, source, content_type="text/plain; charset=utf-8", metadata={})
 
     @property
-    def _now(self) -> port.Ref:
+    def _current_ref(self) -> port.Ref:
         return self.branch or self.commit
 
     def _writable(self) -> BranchName:
@@ -116,10 +116,10 @@ class LakeStorage:
 
     def _find(self, path: str) -> ObjectInfo:
         wanted = self.prefix + path
-        page = self.lake.objects(self.repository, self._now, wanted)
+        page = self.lake.objects(self.repository, self._current_ref, wanted)
         info = next((info for info in page.objects if info.path == wanted), None)
         if info is None:
-            raise missing(path)
+            raise file_not_found(path)
         return info
 
 

@@ -1,4 +1,4 @@
-"""A session of a driver on this machine. Whatever a body leaves in the driver ends with it."""
+"""The session of one attempt in a driver on this machine, without anything that an earlier body left in the driver."""
 
 import contextlib
 import secrets
@@ -13,20 +13,20 @@ from pyspark.sql import SparkSession
 from perago.process.exit_status import ExitStatus
 from perago.spark.session import JobProgress
 
-GONE = (Py4JError, PySparkException, OSError, EOFError)
-"""What a call into a driver raises that has died or was stopped."""
+DRIVER_GONE = (Py4JError, PySparkException, OSError, EOFError)
+"""Errors of a call into a driver that has ended or was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverProcess:
-    """What may be done to it and known of it; of somebody else's, nothing."""
+    """How to kill the driver and to learn how it ended. Both do nothing for a driver that Perago did not start."""
 
     kill: Callable[[], object]
     death: Callable[[], ExitStatus | None]
 
 
 class ClassicSession:
-    """Implements `perago.spark.session.AttemptSession`. One at a time: the driver runs one attempt and nothing else."""
+    """Implements `perago.spark.session.AttemptSession`. One at a time: the driver runs a single attempt."""
 
     def __init__(self, base: SparkSession, settings: Mapping[str, str], driver: DriverProcess) -> None:
         self._base = base
@@ -41,30 +41,30 @@ class ClassicSession:
         return self._spark
 
     def cancel(self) -> None:
-        if not self._is_in_step():
+        if not self._answers_in_order():
             self._driver.kill()
             return
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*DRIVER_GONE):
             for query in self._spark.streams.active:
                 query.stop()
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*DRIVER_GONE):
             self._context.cancelAllJobs()
 
     def is_quiet(self) -> bool:
-        """A driver that is gone has no task left that it would accept."""
+        """True for a driver that has ended, because it accepts no more results of tasks."""
         try:
             tracker = self._context.statusTracker()
             return not tracker.getActiveJobIds() and not any(_running(tracker))
-        except GONE:
+        except DRIVER_GONE:
             return True
 
     def death(self) -> ExitStatus | None:
-        return None if self._is_in_step() else self._driver.death()
+        return None if self._answers_in_order() else self._driver.death()
 
     def progress(self) -> JobProgress | None:
         try:
             stages = list(_stages(self._context))
-        except GONE:
+        except DRIVER_GONE:
             return None
         if not stages:
             return None
@@ -77,26 +77,26 @@ class ClassicSession:
         )
 
     def close(self) -> None:
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*DRIVER_GONE):
             _make_current(self._base)
             self._spark.catalog.clearCache()
             for cached in list(self._java.getPersistentRDDs().values()):
                 cached.unpersist(False)
             self._drop_tables()
             self._shared.globalTempViewManager().clear()
-            # A body's job group or scheduler pool would stick to this thread.
+            # Otherwise the body's job group and scheduler pool would stay set in this thread.
             self._context.setLocalProperties(self._jvm.java.util.Properties())
 
-    def _is_in_step(self) -> bool:
-        """A body that was interrupted while it waited for an answer leaves that answer to whoever asks next."""
+    def _answers_in_order(self) -> bool:
+        """Whether the driver answers the question it was asked: an interrupted body may leave an unread answer behind."""
         token = secrets.randbelow(1 << 30)
         try:
             return self._jvm.java.lang.Integer.parseInt(str(token)) == token
-        except Exception:  # noqa: BLE001  an answer to another question can be anything, and fail in any way
+        except Exception:  # noqa: BLE001  the answer to another question can fail in any way
             return False
 
     def _drop_tables(self) -> None:
-        """Tables of the session's own catalog live in the driver. One that outlives it, such as Hive's, is not ours to clear."""
+        """Drop the tables of an in-memory catalog. A catalog outside the driver, such as Hive's, is left alone."""
         if self._spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "in-memory":
             return
         catalog = self._shared.externalCatalog()
@@ -117,7 +117,7 @@ class ClassicSession:
 
     @property
     def _context(self) -> Any:
-        """Spark's own, in the driver."""
+        """The Scala SparkContext in the driver."""
         if self._java is None:
             raise EOFError("the body stopped Spark")
         return self._java.sc()
@@ -129,13 +129,13 @@ class ClassicSession:
 
 
 def _make_current(session: SparkSession) -> None:
-    """What `SparkSession.active()` and `builder.getOrCreate()` give a body."""
+    """Make it the session that `SparkSession.active()` and `builder.getOrCreate()` return."""
     one: Any = session
     every: Any = SparkSession
     classes = every._get_j_spark_session_class(one._jvm)  # noqa: SLF001
     classes.setDefaultSession(one._jsparkSession)  # noqa: SLF001
     classes.setActiveSession(one._jsparkSession)  # noqa: SLF001
-    # Last, so that a driver that is gone is not taken for the current one.
+    # Last, so that the session of a driver that has ended is not set.
     every._instantiatedSession = every._activeSession = session  # noqa: SLF001
 
 
@@ -146,7 +146,7 @@ def _running(tracker: Any) -> Iterator[int]:
 def _stages(context: Any) -> Iterator[Any]:
     store = context.statusStore()
     for number in context.statusTracker().getActiveStageIds():
-        with contextlib.suppress(Py4JError):  # it ended just now
+        with contextlib.suppress(Py4JError):  # the stage has just ended
             yield store.lastStageAttempt(number)
 
 

@@ -1,4 +1,4 @@
-"""Sessions of a Spark Connect server: options come in, one session per attempt leaves. The jars for lakeFS are on the server."""
+"""Sessions of a Spark Connect server, one per attempt. The server must have the jars for lakeFS."""
 
 import contextlib
 import importlib.util
@@ -21,10 +21,10 @@ _NEEDED = ("grpc", "grpc_status", "pandas", "pyarrow", "zstandard")
 _CLASSES = ("org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol")
 _OURS = {"spark.sql.session.timeZone": "UTC", "spark.connect.progress.reportInterval": "1s"}
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
-"""Set by pyspark for the whole process, and never taken back: its functions make Connect's expressions from then on."""
+"""Set by pyspark for the whole process and never unset; while it is set, its functions create Connect expressions."""
 _NO_SUCH_CLASS = "UNEXPECTED_CLASS_TYPE"
 _BODY_RETRIES, _CONTROL_RETRIES = 6, 2
-"""Half a minute for a server that does not answer, where pyspark would take ten; and a quarter of a second."""
+"""Half a minute for a server that does not answer (pyspark's default is ten minutes), and a quarter of a second."""
 _RUNNING = {"OPERATION_STATE_RUNNING", "OPERATION_STATE_TERMINATING", "OPERATION_STATE_UNKNOWN"}
 
 
@@ -35,7 +35,7 @@ class ConnectEngine:
         self._options = chosen
 
     def start(self) -> None:
-        """A server that cannot be reached, or cannot reach lakeFS, is said before the first attempt."""
+        """Check before the first attempt that the server can be reached and has the classes for lakeFS."""
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             command = spark_workspace.install_command(spark_workspace.CONNECT_PACKAGES)
@@ -47,12 +47,12 @@ class ConnectEngine:
             session.close()
 
     def session(self, settings: Mapping[str, str]) -> "ConnectSession":
-        # Giving up is said by an exception, too.
+        # An exception reports it as well.
         warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
         try:
             made = ConnectSession(SparkSession.builder.remote(self._options.remote or "").create())
         except PySparkException as error:
-            # Its message may repeat the token.
+            # The message of `error` may contain the token.
             raise RuntimeConfigError(
                 "PERAGO_SPARK_REMOTE is no address of a Spark Connect server; write sc://HOST:PORT"
             ) from error
@@ -66,7 +66,7 @@ class ConnectEngine:
         return made
 
     def close(self) -> None:
-        """Every session was closed by itself."""
+        """Sessions are closed separately; this ends pyspark's Connect mode."""
         os.environ.pop(_MODE, None)
 
 
@@ -76,11 +76,11 @@ class ConnectSession:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._stages: dict[str, list[Any]] = {}
-        self._client.set_retry_policies([_patience(_BODY_RETRIES)])
-        self._client.register_progress_handler(self._hear)
+        self._client.set_retry_policies([_retry_policy(_BODY_RETRIES)])
+        self._client.register_progress_handler(self._on_progress)
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """No more than every server takes: where it fails, there is none."""
+        """Settings that every server accepts; a failure means that the server cannot be used."""
         try:
             for key, value in settings.items():
                 self._spark.conf.set(key, value)
@@ -116,8 +116,8 @@ class ConnectSession:
         return self._spark
 
     def cancel(self) -> None:
-        # From here on nobody waits for an answer that takes long; whoever needs one asks again.
-        self._client.set_retry_policies([_patience(_CONTROL_RETRIES)])
+        # From now on a request fails quickly; the callers repeat what they need.
+        self._client.set_retry_policies([_retry_policy(_CONTROL_RETRIES)])
         with contextlib.suppress(PySparkException):
             for query in self._spark.streams.active:
                 query.stop()
@@ -125,7 +125,7 @@ class ConnectSession:
             self._spark.interruptAll()
 
     def is_quiet(self) -> bool:
-        """A server that gives no answer may run everything still. One that was told to end the session runs nothing of it."""
+        """False if the server does not answer, because it may still run everything. True once the session is closed."""
         if self._client.is_closed:
             return True
         try:
@@ -134,10 +134,10 @@ class ConnectSession:
             return False
 
     def death(self) -> None:
-        """A server that gives no answer may only be far away; the error that the body got says so."""
+        """Unknown: a server that does not answer may only be unreachable. The body's error is kept."""
 
     def progress(self) -> JobProgress | None:
-        """Connect tells of tasks, not of what they have written."""
+        """Connect reports tasks, but not what they have written."""
         stages = [stage for told in list(self._stages.values()) for stage in told if not stage.done]
         if not stages:
             return None
@@ -145,12 +145,12 @@ class ConnectSession:
         return JobProgress(len(stages), tasks, done, rows=0, bytes=0)
 
     def close(self) -> None:
-        """The server forgets the session's views and settings. Cached data, global views and tables are the server's own."""
+        """The server removes the session's views and settings, but not cached data, global views and tables."""
         with contextlib.suppress(PySparkException):
             self._spark.stop()
 
-    def _hear(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
-        """Called by pyspark, with these names, in the thread that waits for the operation."""
+    def _on_progress(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        """Called by pyspark, with these argument names, in the thread that waits for the operation."""
         del inflight_tasks
         if done:
             self._stages.pop(str(operation_id), None)
@@ -162,7 +162,7 @@ class ConnectSession:
         return [one.operation_id for one in found if one.OperationState.Name(one.state) in _RUNNING]
 
     def _has(self, name: str) -> bool:
-        """Asked by calling a method that no class has: which of the two is missing is in the refusal, and nothing runs."""
+        """Calls a method that no class has: the error tells whether the class or only the method is missing."""
         session: Any = self._spark
         try:
             with _unlogged():
@@ -177,7 +177,7 @@ class ConnectSession:
         return session.client
 
 
-def _patience(retries: int) -> Any:
+def _retry_policy(retries: int) -> Any:
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415  needs packages that `start` looks for first
 
     return DefaultPolicy(max_retries=retries, initial_backoff=50, backoff_multiplier=4.0, max_backoff=10_000, jitter=0)
@@ -185,7 +185,7 @@ def _patience(retries: int) -> Any:
 
 @contextlib.contextmanager
 def _unlogged() -> Generator[None]:
-    """Pyspark logs every refusal with the server's stack trace."""
+    """Pyspark would log the error with the server's stack trace."""
     logger = logging.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:

@@ -1,4 +1,4 @@
-"""A Spark driver on this machine, started once and kept warm: options come in, one isolated session per attempt leaves."""
+"""A Spark driver on this machine: started for the first attempt, kept running, one isolated session per attempt."""
 
 import contextlib
 import os
@@ -16,69 +16,69 @@ from pyspark.sql import SparkSession
 from perago.errors import RuntimeConfigError
 from perago.process.exit_status import ExitStatus
 from perago.spark import driver_directory, options, runtime
-from perago.spark.classic import GONE, ClassicSession, DriverProcess
+from perago.spark.classic import DRIVER_GONE, ClassicSession, DriverProcess
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _END_SECONDS = 10.0
 _DYING_SECONDS = 1.0
-"""From the loss of its sockets to its exit code."""
+"""Time between the end of the driver's sockets and its exit status."""
 
 
 class Driver:
-    """Not started before the first attempt needs it, and started anew if a body stopped it or it died."""
+    """Started when the first attempt needs it, and started again if a body stopped it or it died."""
 
     def __init__(self, chosen: options.SparkOptions, provide: Callable[[], runtime.SparkRuntime]) -> None:
         self._options = chosen
         self._provide = provide
-        self._home: driver_directory.DriverDirectory | None = None
+        self._directory: driver_directory.DriverDirectory | None = None
         self._session: SparkSession | None = None
-        self._is_ours = False
+        self._owns_driver = False
 
     def start(self) -> None:
         if self._session is not None and _is_alive(self._session):
             return
-        if self._is_ours and not _is_stopped(self._session):
-            _end()
-            self._leave_home()
+        if self._owns_driver and not _is_stopped(self._session):
+            _stop_driver()
+            self._remove_directory()
         self._session = None
-        self._session = _somebody_elses() or self._launch()
+        self._session = _existing_session() or self._launch()
 
     def session(self, settings: Mapping[str, str]) -> ClassicSession:
         self.start()
         assert self._session is not None  # noqa: S101  start has just made it
-        return ClassicSession(self._session, settings, _OURS if self._is_ours else _SOMEBODY_ELSES)
+        return ClassicSession(self._session, settings, _OWN_DRIVER if self._owns_driver else _FOREIGN_DRIVER)
 
     def close(self) -> None:
         self._session = None
-        if self._is_ours:
-            _end()
-            self._is_ours = False
-        self._leave_home()
+        if self._owns_driver:
+            _stop_driver()
+            self._owns_driver = False
+        self._remove_directory()
 
-    def _leave_home(self) -> None:
-        """With everything that a driver which was killed could not remove itself."""
-        if self._home is not None:
-            self._home.close()
-            self._home = None
+    def _remove_directory(self) -> None:
+        """Including files that a killed driver could not remove itself."""
+        if self._directory is not None:
+            self._directory.close()
+            self._directory = None
 
     def _launch(self) -> SparkSession:
-        self._home = self._home or driver_directory.create(self._options.scratch)
+        self._directory = self._directory or driver_directory.create(self._options.scratch)
         needed = self._provide()
-        properties = start_properties(self._options.chosen(), needed, self._home.path)
-        file = self._home.path / "spark.properties"
+        properties = start_properties(self._options.chosen(), needed, self._directory.path)
+        file = self._directory.path / "spark.properties"
         file.touch(mode=0o600)
         file.write_text(options.render(properties))
-        self._is_ours = True
+        self._owns_driver = True
         try:
-            with _environment(start_environment(needed, file, properties)), _own_interrupts():
+            with _environment(start_environment(needed, file, properties)), _keep_sigint_handler():
                 return SparkSession.builder.getOrCreate()
-        except GONE as error:
-            _end()
+        except DRIVER_GONE as error:
+            _stop_driver()
             raise RuntimeConfigError(f"Spark does not start with master {properties['spark.master']}: {_line(error)}") from error
 
 
 def start_properties(chosen: Mapping[str, str], needed: runtime.SparkRuntime, directory: Path) -> dict[str, str]:
-    """Perago's own below what was chosen. No credential is among them."""
+    """Perago's defaults, overridden by `chosen`. They contain no credentials."""
     jars = ",".join(jar.as_uri() for jar in needed.jars)
     common = {
         "spark.master": options.LOCAL,
@@ -87,7 +87,7 @@ def start_properties(chosen: Mapping[str, str], needed: runtime.SparkRuntime, di
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
-        # Not the extra ones, which are left to whoever runs this.
+        # Not `extraJavaOptions`, which are reserved for operators.
         "spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile={_LOG4J.as_uri()} -Djava.io.tmpdir="{directory}"',
         "spark.hadoop.hadoop.tmp.dir": "/tmp/perago-hadoop-${user.name}",  # noqa: S108  on executors, which may be elsewhere
         "spark.jars": ",".join(filter(None, [jars, chosen.get("spark.jars")])),
@@ -99,7 +99,7 @@ def start_properties(chosen: Mapping[str, str], needed: runtime.SparkRuntime, di
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.hadoop.hadoop.tmp.dir": str(directory / "hadoop"),
-        # Already on the class path: nothing is copied.
+        # The jars are on the class path already; listing them here would copy them.
         "spark.jars": "",
     }
     return {**common, **here, **chosen}
@@ -128,8 +128,8 @@ def _environment(values: Mapping[str, str]) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _own_interrupts() -> Generator[None]:
-    """Pyspark takes SIGINT for itself; whoever runs us decided about it already."""
+def _keep_sigint_handler() -> Generator[None]:
+    """Restore the SIGINT handler of this process, which pyspark replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -140,8 +140,8 @@ def _own_interrupts() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _somebody_elses() -> SparkSession | None:
-    """A process has one driver: where a person's own tests have started it, it serves us too, and they end it."""
+def _existing_session() -> SparkSession | None:
+    """The driver that other code in this process started, for example a user's tests. It is used and not stopped."""
     context: Any = SparkContext
     if context._active_spark_context is None:  # noqa: SLF001
         return None
@@ -150,7 +150,7 @@ def _somebody_elses() -> SparkSession | None:
 
 
 def _is_stopped(session: SparkSession | None) -> bool:
-    """By a body, in good order: its process can serve on."""
+    """Whether a body stopped it regularly; its process can be used again."""
     context: Any = None if session is None else session.sparkContext
     return context is not None and context._jsc is None  # noqa: SLF001
 
@@ -161,28 +161,28 @@ def _is_alive(session: SparkSession) -> bool:
     context: Any = session.sparkContext
     try:
         return not context._jsc.sc().isStopped()  # noqa: SLF001
-    except GONE:
+    except DRIVER_GONE:
         return False
 
 
-def _end() -> None:
-    """End the driver of this process, whatever state it is in, and make pyspark forget it."""
+def _stop_driver() -> None:
+    """End the driver of this process, in whatever state it is, and reset pyspark."""
     context: Any = SparkContext
     gateway = context._gateway  # noqa: SLF001
     if gateway is None:
         return
-    with contextlib.suppress(*GONE):
+    with contextlib.suppress(*DRIVER_GONE):
         if context._active_spark_context is not None:  # noqa: SLF001
             context._active_spark_context.stop()  # noqa: SLF001
-    _forget(gateway)
+    _reset_pyspark(gateway)
 
 
-def _kill() -> None:
-    """End a driver that gives answers to other questions: nothing more is asked of it."""
+def _kill_driver() -> None:
+    """Kill a driver whose answers are out of order, without another call."""
     context: Any = SparkContext
     if context._gateway is not None:  # noqa: SLF001
         context._gateway.proc.kill()  # noqa: SLF001
-        _forget(context._gateway)  # noqa: SLF001
+        _reset_pyspark(context._gateway)  # noqa: SLF001
 
 
 def _death() -> ExitStatus | None:
@@ -194,13 +194,13 @@ def _death() -> ExitStatus | None:
     return None
 
 
-_OURS = DriverProcess(_kill, _death)
-_SOMEBODY_ELSES = DriverProcess(lambda: None, lambda: None)
+_OWN_DRIVER = DriverProcess(_kill_driver, _death)
+_FOREIGN_DRIVER = DriverProcess(lambda: None, lambda: None)
 
 
-def _forget(gateway: Any) -> None:
+def _reset_pyspark(gateway: Any) -> None:
     context: Any = SparkContext
-    with contextlib.suppress(*GONE):
+    with contextlib.suppress(*DRIVER_GONE):
         gateway.shutdown()
     _end_process(gateway.proc)
     context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001
@@ -209,7 +209,7 @@ def _forget(gateway: Any) -> None:
 
 
 def _end_process(process: "subprocess.Popen[bytes]") -> None:
-    """A driver ends when its standard input does."""
+    """A driver ends when its standard input is closed; otherwise kill it."""
     with contextlib.suppress(OSError):
         process.stdin.close() if process.stdin is not None else None
     try:

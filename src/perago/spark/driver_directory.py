@@ -1,4 +1,4 @@
-"""A driver's own directory on this host, locked for as long as its process lives; those of the dead are removed."""
+"""The directory of a driver on this host, locked while the process lives; directories of dead processes are removed."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Options come in, the engine they ask for leaves: a driver on this machine or a Connect server, made when it is needed."""
+"""Choose the Spark engine by the options: a driver on this machine or a Connect server, created when it is needed."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Beside a running body: tells how far its jobs are, and cancels them as soon as nobody wants their result any more."""
+"""A thread that reports the progress of a running body's jobs, and cancels them when the attempt is cancelled."""
 
 import threading
 import time
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from perago import events
 from perago.spark.session import AttemptSession, JobProgress
 
-LOOK_SECONDS = 0.25
-TELL_SECONDS = 1.0
+CHECK_SECONDS = 0.25
+REPORT_SECONDS = 1.0
 
 
 class JobMonitor:
@@ -16,29 +16,29 @@ class JobMonitor:
         self._session = watched
         self._is_cancelled = is_cancelled
         self._emit = emit
-        self._over = threading.Event()
-        self._told: JobProgress | None = None
-        self._thread = threading.Thread(target=self._look, name="perago-spark-watch", daemon=True)
+        self._stopped = threading.Event()
+        self._reported: JobProgress | None = None
+        self._thread = threading.Thread(target=self._run, name="perago-spark-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
-    def _look(self) -> None:
-        told_at = 0.0
-        while not self._over.wait(LOOK_SECONDS):
+    def _run(self) -> None:
+        reported_at = 0.0
+        while not self._stopped.wait(CHECK_SECONDS):
             if self._is_cancelled():
-                # Again and again: the body may go on and start the next job.
+                # Repeatedly, because the body may start another job.
                 self._session.cancel()
-            elif time.monotonic() - told_at >= TELL_SECONDS:
-                told_at = time.monotonic()
-                self._tell()
+            elif time.monotonic() - reported_at >= REPORT_SECONDS:
+                reported_at = time.monotonic()
+                self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         work = self._session.progress()
-        if work is not None and work != self._told:
-            self._told = work
+        if work is not None and work != self._reported:
+            self._reported = work
             self._emit(progress(work))
 
 

@@ -1,4 +1,4 @@
-"""A Spark task's workspace on plain files, for a run without lakeFS: the input is one copy, what the body writes another."""
+"""A Spark task's workspace in local folders, for a run without lakeFS: one folder for the input, one for the output."""
 
 import shutil
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _SETTINGS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 class SparkFolderWorkspace:
-    """A local workspace, but for what the body gets and for what Spark leaves in it."""
+    """A `LocalWorkspace`, except for the body's argument and the removal of Spark's leftovers."""
 
     needs_branch_before_body = True
 
@@ -50,7 +50,7 @@ class SparkFolderWorkspace:
         return self._local.listing()
 
     def attach(self, branch: BranchName) -> None:
-        """The body writes files, and only if there is a branch to bring them to."""
+        """The body may write files if there is a branch to publish them to."""
         del branch
         self._writes = True
 
@@ -94,7 +94,7 @@ class SparkFolderWorkspace:
             self._watch = None
 
     def _remove_leftovers(self) -> None:
-        """Hadoop keeps a checksum beside every local file it writes."""
+        """Committer leftovers, and the checksum file that Hadoop writes beside every local file."""
         for path in scan.scan(str(self._work)).files:
             if path not in self._before and (committer_leftovers.is_leftover(path) or _is_checksum(path)):
                 (self._work / path).unlink()
@@ -120,7 +120,7 @@ class FolderStorage:
 
     def read(self, path: str) -> bytes:
         if not (self.work / path).is_file():
-            raise body_workspace.missing(path)
+            raise body_workspace.file_not_found(path)
         return (self.work / path).read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
@@ -128,7 +128,7 @@ class FolderStorage:
         file = self.work / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
-        # That of a file which Spark wrote before would no longer hold.
+        # The checksum of a file that Spark wrote before would be wrong now.
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 

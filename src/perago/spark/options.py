@@ -1,4 +1,4 @@
-"""Where Spark runs and how lakeFS is reached: settings come in, the properties that a driver starts with leave."""
+"""Options of Spark: where it runs, and the properties that a driver starts with."""
 
 import re
 from collections.abc import Mapping
@@ -15,22 +15,22 @@ _PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:\s]\s*(.*?)\s*")
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
     scratch: Path
-    """A directory of this host for what a driver keeps on disk; left-overs of dead ones are removed from it."""
+    """Parent of the drivers' directories on this host; directories of dead drivers are removed from it."""
     master: str | None = None
-    """`spark://…`, `k8s://…`, `yarn`, `local[N]`; this machine unless told otherwise."""
+    """`spark://…`, `k8s://…`, `yarn`, `local[N]`; by default this machine."""
     remote: str | None = field(default=None, repr=False)
-    """`sc://…`: a Spark Connect server in place of a driver here. Its parameters may hold a token."""
+    """`sc://…`: a Spark Connect server instead of a driver here. Its parameters may contain a token."""
     conf_file: Path | None = None
-    """Spark properties that stand above Perago's own."""
+    """Spark properties that override Perago's."""
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
-    """As those of the file, and above them."""
+    """Properties that override those of the file."""
 
     def __post_init__(self) -> None:
         if self.master is not None and self.remote is not None:
             raise RuntimeConfigError("PERAGO_SPARK_MASTER and PERAGO_SPARK_REMOTE exclude each other; set one of them")
 
     def chosen(self) -> dict[str, str]:
-        """What whoever runs this asks for."""
+        """The properties that the operator has chosen."""
         written = {} if self.conf_file is None else read_properties(self.conf_file)
         named = {} if self.master is None else {"spark.master": self.master}
         return {**written, **named, **self.properties}
@@ -65,7 +65,7 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """As Java reads it back."""
+    """As a Java properties file."""
     return "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in properties.items())
 
 

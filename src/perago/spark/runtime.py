@@ -1,4 +1,4 @@
-"""What a driver needs beside pyspark: the jars that speak S3 and a Java. Fetched once into the cache, then found there."""
+"""What a driver needs besides pyspark: the jars for S3 and a Java. Downloaded once into the cache."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ class SparkRuntime:
 
 
 def ensure(report: Report = quiet) -> SparkRuntime:
-    """`ProvisionError` where something can neither be found nor fetched."""
+    """`ProvisionError` if something is neither installed nor can be downloaded."""
     stop_request = StopRequest()
     try:
         cache = ArtifactCache(default_root(), stop_request, report)
@@ -42,29 +42,29 @@ def ensure(report: Report = quiet) -> SparkRuntime:
 
 
 def packages() -> str:
-    """The two that the others are for, as whoever starts a Spark server of their own names them."""
+    """The two packages that need the others, as the `--packages` option of a separate Spark server."""
     listed = [line.split()[0] for line in _JARS.read_text().splitlines()]
     return ",".join(name for name in listed if name.split(":")[1].startswith(("hadoop-aws", "spark-hadoop-cloud")))
 
 
 def _jars(cache: ArtifactCache) -> tuple[Path, ...]:
-    """Many and small: fetched side by side, because each waits longer for the registry than for its bytes."""
+    """Downloaded in parallel: each of these many small files takes longer to request than to transfer."""
     listed = [line.split() for line in _JARS.read_text().splitlines()]
-    said = _OneStep("the jars that Spark needs for lakeFS", cache.report)
-    watched = replace(cache, report=said)
+    combined = _CombinedProgress("the jars that Spark needs for lakeFS", cache.report)
+    watched = replace(cache, report=combined)
 
     def fetch(line: list[str]) -> Path:
         return maven.jar(watched, *line)
 
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="jars") as pool:
         found = tuple(pool.map(fetch, listed))
-    said.finish()
+    combined.finish()
     return found
 
 
 @dataclass(slots=True)
-class _OneStep:
-    """Whoever watches cares for the whole, not for each of its many parts."""
+class _CombinedProgress:
+    """Reports the progress of many downloads as one step."""
 
     title: str
     report: Report

@@ -1,12 +1,12 @@
-"""lakeFS as Spark sees it through S3A: a repository comes in, its URIs and the settings of one session leave."""
+"""Access to lakeFS through S3A: the URIs of a repository and the settings of a session."""
 
 from urllib.parse import urlsplit
 
 from perago.model import LakeAccess, Repository
 
 _COMMITTERS = {
-    # Tasks upload without completing; the driver completes what it accepted. Safe when executors die or race each other, and in
-    # one request per file where renaming would copy every byte.
+    # Tasks upload without completing; the driver completes what it accepted. This is safe when executors die or race, and takes
+    # one request per file, where a rename would copy every byte.
     "fs.s3a.committer.name": "magic",
     "fs.s3a.committer.magic.enabled": "true",
     "fs.s3a.committer.magic.track.commits.in.memory.enabled": "true",
@@ -17,11 +17,11 @@ _COMMITTERS = {
 
 
 def session_settings(repository: Repository, access: LakeAccess) -> dict[str, str]:
-    """For one attempt. Endpoint and credentials count for that one repository, and only in the session that has them."""
+    """Settings for one attempt. Endpoint and credentials apply only to that repository and in this session."""
     bucket = f"fs.s3a.bucket.{repository}"
     return {
         **_COMMITTERS,
-        # Known, so that a download can check what was uploaded in parts.
+        # A known size, so that a download can verify a multipart upload.
         "fs.s3a.multipart.size": str(64 << 20),
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         f"{bucket}.endpoint": access.url,

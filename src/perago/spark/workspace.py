@@ -1,4 +1,4 @@
-"""The workspace of a task that takes a `SparkWorkspace`: nothing is downloaded, the body's jobs write to the staging branch."""
+"""The workspace of a task that takes a `SparkWorkspace`: no download; the body's jobs write to the staging branch."""
 
 import contextlib
 import time
@@ -24,7 +24,7 @@ class BranchChange:
 
 @dataclass(frozen=True, slots=True)
 class SparkDependencies:
-    """What an attempt's workspace is given by whoever runs it."""
+    """What the executor provides for the Spark workspace of an attempt."""
 
     engine: session.SparkEngine
     access: LakeAccess
@@ -33,21 +33,24 @@ class SparkDependencies:
 
 
 class SparkBranchWorkspace:
-    """Driven by the attempt: open, listing, attach, argument, the body, settle, listing, changed, fill, close."""
+    """Implements `perago.attempt.port.AttemptWorkspace` on the staging branch.
+
+    The attempt calls open, listing, attach, argument, (the body), settle, listing, changed, fill, close, in this order.
+    """
 
     needs_branch_before_body = True
 
-    def __init__(self, lake: port.Lake, ref: WorkspaceRef, prefix: str, around: SparkDependencies) -> None:
+    def __init__(self, lake: port.Lake, ref: WorkspaceRef, prefix: str, dependencies: SparkDependencies) -> None:
         self._lake = lake
         self._ref = ref
         self._prefix = path_mapping.listing_prefix(prefix)
-        self._around = around
+        self._dependencies = dependencies
         self._branch: BranchName | None = None
         self._session: session.AttemptSession | None = None
         self._watch: job_monitor.JobMonitor | None = None
 
     def open(self) -> None:
-        """Executors read the input where it stands."""
+        """Nothing to do: Spark reads the input from lakeFS."""
 
     def listing(self) -> Listing:
         return Listing(list(self._files()))
@@ -57,17 +60,17 @@ class SparkBranchWorkspace:
 
     def argument(self) -> body_workspace.BodyWorkspace:
         repository = self._ref.repository
-        made = self._around.engine.session(s3a.session_settings(repository, self._around.access))
+        made = self._dependencies.engine.session(s3a.session_settings(repository, self._dependencies.access))
         self._session = made
-        self._watch = job_monitor.JobMonitor(made, self._around.is_cancelled, self._around.emit)
-        return body_workspace.BodyWorkspace(made.spark, self._places())
+        self._watch = job_monitor.JobMonitor(made, self._dependencies.is_cancelled, self._dependencies.emit)
+        return body_workspace.BodyWorkspace(made.spark, self._storage())
 
     def blame(self, error: Exception) -> Exception:
         return error if self._session is None else session.explain_error(self._session, error)
 
     def settle(self) -> None:
-        """Nothing of the body writes any more, and nothing lies around that only its writers needed."""
-        with self._said(events.Effect.SETTLE):
+        """Stop everything that the body started, and remove the leftovers of its writers."""
+        with self._timed(events.Effect.SETTLE):
             self._stop_watching()
             if self._session is not None:
                 session.require_quiet(self._session)
@@ -84,14 +87,16 @@ class SparkBranchWorkspace:
         self._refuse_foreign(paths)
         committer_leftovers.refuse_bound(change.path for change in changes if change.type is not port.ChangeType.REMOVED)
         self._refuse_moved(self._branch)
-        self._around.emit(events.Done(events.Effect.DIFF, time.monotonic() - started, len(paths), detail=f"{len(paths)} differ"))
+        self._dependencies.emit(
+            events.Done(events.Effect.DIFF, time.monotonic() - started, len(paths), detail=f"{len(paths)} differ")
+        )
         return BranchChange(paths)
 
     def fill(self, branch: BranchName) -> None:
-        """The body's jobs have written it there."""
+        """Nothing to do: the body's jobs have written to the branch."""
 
     def close(self) -> None:
-        """Also after a body that failed: what it started must not go on, and must not reach the next attempt."""
+        """Stop everything that the body started, also after a failure, so that it does not affect the next attempt."""
         made, self._session = self._session, None
         if made is None:
             return
@@ -117,7 +122,7 @@ class SparkBranchWorkspace:
             raise WorkspaceError("somebody committed to the staging branch while the body ran; nothing is published")
 
     def _refuse_direct_writes(self) -> None:
-        """A URI that the body made itself can name any branch; on the target branch it goes past every fence."""
+        """A body can construct a URI of any branch; a write to the target branch would bypass the fences."""
         written = next(iter(self._uncommitted(self._ref.branch)), None)
         if written is not None:
             raise WorkspaceError(
@@ -137,7 +142,7 @@ class SparkBranchWorkspace:
     def _files(self) -> Iterator[FilePath]:
         return body_workspace.files(self._lake, self._ref.repository, self._branch or self._ref.ref, self._prefix)
 
-    def _places(self) -> body_workspace.LakeStorage:
+    def _storage(self) -> body_workspace.LakeStorage:
         repository, branch = self._ref.repository, self._branch
         return body_workspace.LakeStorage(
             lake=self._lake,
@@ -148,7 +153,7 @@ class SparkBranchWorkspace:
         )
 
     @contextlib.contextmanager
-    def _said(self, effect: events.Effect) -> Generator[None]:
+    def _timed(self, effect: events.Effect) -> Generator[None]:
         started = time.monotonic()
         yield
-        self._around.emit(events.Done(effect, time.monotonic() - started))
+        self._dependencies.emit(events.Done(effect, time.monotonic() - started))
