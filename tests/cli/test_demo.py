@@ -1,4 +1,4 @@
-"""The parts of the demonstration: the gate before Conductor, the workflow, and what is shown of it."""
+"""The parts of the demo: the report interceptor, the workflow, and the output."""
 
 import http.server
 import json
@@ -11,7 +11,7 @@ import urllib3
 from rich.console import Console
 
 from perago.demo import pipeline, screen
-from perago.demo.report_interceptor import Toll
+from perago.demo.report_interceptor import ReportInterceptor
 from perago.model import Commit, CommitId, MetaRangeId
 
 
@@ -40,13 +40,13 @@ def upstream() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ["/tasks", "/tasks/update-v2"])
-def test_everything_passes_but_the_one_report(upstream: str, path: str) -> None:
-    toll = Toll(upstream, lambda update: update["status"] == "COMPLETED")
+def test_interceptor_holds_back_one_report_and_forwards_the_rest(upstream: str, path: str) -> None:
+    interceptor = ReportInterceptor(upstream, lambda update: update["status"] == "COMPLETED")
     pool = urllib3.PoolManager(retries=False, timeout=10)
     ended: list[type[BaseException]] = []
 
     def post(path: str, status: str) -> Any:
-        answer = pool.request("POST", f"{toll.url}{path}", json={"status": status})
+        answer = pool.request("POST", f"{interceptor.url}{path}", json={"status": status})
         return answer.status, json.loads(answer.data)
 
     def report() -> None:
@@ -59,17 +59,17 @@ def test_everything_passes_but_the_one_report(upstream: str, path: str) -> None:
     assert post("/workflow", "COMPLETED")[0] == 201
     held = threading.Thread(target=report)
     held.start()
-    assert toll.caught.wait(10)
+    assert interceptor.caught.wait(10)
     assert not ended
-    toll.released.set()
+    interceptor.released.set()
     held.join(10)
     assert ended == [urllib3.exceptions.ProtocolError]
     assert post("/tasks", "COMPLETED")[0] == 201, "only once"
-    toll.close()
+    interceptor.close()
     pool.clear()
 
 
-class Recording(pipeline.Api):
+class Recording(pipeline.JsonApi):
     def __init__(self) -> None:
         super().__init__("http://nowhere.invalid")
         self.sent: list[tuple[str, str, Any]] = []
@@ -79,7 +79,7 @@ class Recording(pipeline.Api):
         return "id"
 
 
-def test_every_step_takes_the_workspace_of_the_one_before() -> None:
+def test_each_step_gets_the_workspace_of_the_previous_one() -> None:
     api = Recording()
     assert pipeline.start(api, {"ref": "a"}, 0.5) == "id"
     tasks = api.sent[0][2][0]["tasks"]
@@ -90,14 +90,14 @@ def test_every_step_takes_the_workspace_of_the_one_before() -> None:
     assert tasks[4]["inputParameters"]["params"]["quarantined"] == "${clean.output.result.quarantined}"
 
 
-def test_attempts_and_history_are_shown_in_full() -> None:
-    done = pipeline.Attempt("clean", "1", "COMPLETED", 2.5, {"clean": 4894, "share": 0.5}, "c", "")
-    lost = pipeline.Attempt("features", "2", "TIMED_OUT", 20.0, {}, "", "responseTimeout")
-    again = pipeline.Attempt("features", "3", "IN_PROGRESS", 1.0, {}, "", "")
-    workflow = pipeline.Workflow("w", "RUNNING", "", (done, lost, again))
+def test_tables_show_attempts_and_history() -> None:
+    done = pipeline.StepAttempt("clean", "1", "COMPLETED", 2.5, {"clean": 4894, "share": 0.5}, "c", "")
+    lost = pipeline.StepAttempt("features", "2", "TIMED_OUT", 20.0, {}, "", "responseTimeout")
+    again = pipeline.StepAttempt("features", "3", "IN_PROGRESS", 1.0, {}, "", "")
+    workflow = pipeline.PipelineState("w", "RUNNING", "", (done, lost, again))
     commit = Commit(CommitId("abcdef0123456789"), (), MetaRangeId("m"), "shop.clean: clean", {"perago.attempt": "1"})
     console = Console(width=120, record=True)
     console.print(screen.steps(workflow, "body 3 of 8 tasks"), screen.history([commit]))
     text = console.export_text()
-    for part in ("clean 4,894, share 0.50", "TIMED_OUT", "responseTimeout", "body 3 of 8 tasks", "abcdef012345", "waits"):
+    for part in ("clean 4,894, share 0.50", "TIMED_OUT", "responseTimeout", "body 3 of 8 tasks", "abcdef012345", "waiting"):
         assert part in text

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from perago.local_run.changes import FileChange, Kind, unified
+from perago.local_run.changes import ChangeKind, FileChange, unified
 from perago.local_run.folder_lake import Stored
 from perago.model import FilePath
 from perago.terminal import diff_view
@@ -66,6 +66,6 @@ def test_escape_sequences_in_names_and_text_never_reach_the_terminal(tmp_path: P
 
 
 def test_kinds(tmp_path: Path) -> None:
-    assert change(tmp_path, "k", None, b"").kind is Kind.ADDED
-    assert change(tmp_path, "k", b"", b"").kind is Kind.CHANGED
-    assert change(tmp_path, "k", b"", None).kind is Kind.DELETED
+    assert change(tmp_path, "k", None, b"").kind is ChangeKind.ADDED
+    assert change(tmp_path, "k", b"", b"").kind is ChangeKind.CHANGED
+    assert change(tmp_path, "k", b"", None).kind is ChangeKind.DELETED

@@ -1,1 +1,1 @@
-"""The demonstration: a Spark pipeline on real servers, with a worker killed in the middle."""
+"""`perago demo`: a Spark pipeline on real servers, with a worker killed in the middle."""

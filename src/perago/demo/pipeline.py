@@ -1,4 +1,4 @@
-"""The shop's pipeline as a Conductor workflow: servers in; the workflow started, and what became of its steps so far, out."""
+"""The shop pipeline as a Conductor workflow: start it, and read the state of its steps."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class StepAttempt:
     step: str
     task_id: str
     status: str
@@ -28,18 +28,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Workflow:
+class PipelineState:
     id: str
     status: str
     reason: str
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[StepAttempt, ...]
 
-    def of(self, step: str) -> list[Attempt]:
+    def of(self, step: str) -> list[StepAttempt]:
         return [attempt for attempt in self.attempts if attempt.step == step]
 
 
-class Api:
-    """JSON in, JSON or text out."""
+class JsonApi:
+    """Requests with JSON bodies; a reply is JSON or text. `SetupError` for an error status or no answer."""
 
     def __init__(self, base: str, login: str | None = None) -> None:
         self._base = base
@@ -59,13 +59,13 @@ class Api:
         return json.loads(text) if text.startswith(("{", "[")) else text
 
 
-def start(conductor: Api, workspace: Mapping[str, str], scale: float) -> str:
-    """Every step takes the workspace that the one before it left, so their publications stand in a line."""
+def start(conductor: JsonApi, workspace: Mapping[str, str], scale: float) -> str:
+    """Register and start the workflow; returns its id. Each step gets the workspace that the previous step published."""
     params: dict[str, dict[str, Any]] = {step: {} for step in STEPS}
     params["ingest"] = {"scale": scale}
-    books = {"orders": "ingest.output.result.orders", "clean": "clean.output.result.clean"}
-    books["quarantined"] = "clean.output.result.quarantined"
-    params["gate"] = {name: f"${{{source}}}" for name, source in books.items()}
+    counts = {"orders": "ingest.output.result.orders", "clean": "clean.output.result.clean"}
+    counts["quarantined"] = "clean.output.result.quarantined"
+    params["gate"] = {name: f"${{{source}}}" for name, source in counts.items()}
     tasks: list[dict[str, Any]] = []
     given: object = "${workflow.input.workspace}"
     for step in STEPS:
@@ -78,18 +78,18 @@ def start(conductor: Api, workspace: Mapping[str, str], scale: float) -> str:
     return str(conductor.call("POST", f"/workflow/{_WORKFLOW}", {"workspace": dict(workspace)}))
 
 
-def look(conductor: Api, workflow_id: str, now: float) -> Workflow:
+def read_workflow(conductor: JsonApi, workflow_id: str, now: float) -> PipelineState:
     found = conductor.call("GET", f"/workflow/{workflow_id}?includeTasks=true")
     tasks = sorted(found["tasks"], key=lambda task: int(task["seq"]))
     reason = str(found.get("reasonForIncompletion") or "")
-    return Workflow(workflow_id, str(found["status"]), reason, tuple(_attempt(task, now) for task in tasks))
+    return PipelineState(workflow_id, str(found["status"]), reason, tuple(_attempt(task, now) for task in tasks))
 
 
-def _attempt(task: Mapping[str, Any], now: float) -> Attempt:
+def _attempt(task: Mapping[str, Any], now: float) -> StepAttempt:
     output: Mapping[str, Any] = task.get("outputData") or {}
     workspace: Mapping[str, Any] = output.get("workspace") or {}
     began, ended = int(task.get("startTime") or 0) / 1000, int(task.get("endTime") or 0) / 1000
-    return Attempt(
+    return StepAttempt(
         step=str(task["referenceTaskName"]),
         task_id=str(task["taskId"]),
         status=str(task["status"]),

@@ -1,4 +1,4 @@
-"""Between a worker and Conductor: all passes, but for the one report at which the demonstration wants the worker to die."""
+"""A proxy between a worker and Conductor that holds back one report, so that the worker can be killed at that moment."""
 
 import contextlib
 import http.server
@@ -12,21 +12,21 @@ from perago.http.fetch import HttpReply, fetch
 
 _TIMEOUT_SECONDS = 90.0
 _REPORTS = ("/tasks", "/tasks/update-v2")
-_KEPT = ("Content-Type", "Authorization", "X-Authorization", "Accept")
+_FORWARDED_HEADERS = ("Content-Type", "Authorization", "X-Authorization", "Accept")
 
 
-class Toll:
-    """Serves on a free port of this machine. `stops` looks at the JSON of an update and says whether it is the one."""
+class ReportInterceptor:
+    """Listens on a free local port. `is_wanted` gets the JSON of each report; the first for which it is true is held back."""
 
-    def __init__(self, conductor_url: str, stops: Callable[[dict[str, Any]], bool]) -> None:
+    def __init__(self, conductor_url: str, is_wanted: Callable[[dict[str, Any]], bool]) -> None:
         self.caught = threading.Event()
-        """The report is here and goes no further."""
+        """Set when the report has arrived and is held back."""
         self.released = threading.Event()
         self._base = conductor_url.removesuffix("/api")
-        self._stops = stops
+        self._is_wanted = is_wanted
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, name="toll", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, name="report-interceptor", daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -38,7 +38,8 @@ class Toll:
         self._server.server_close()
 
     def passes(self, method: str, path: str, body: bytes) -> bool:
-        if method != "POST" or not path.endswith(_REPORTS) or self.caught.is_set() or not self._stops(json.loads(body)):
+        """Whether to forward the request. For the wanted report, false, once `released` is set."""
+        if method != "POST" or not path.endswith(_REPORTS) or self.caught.is_set() or not self._is_wanted(json.loads(body)):
             return True
         self.caught.set()
         self.released.wait()
@@ -48,19 +49,19 @@ class Toll:
         return fetch(self._base + path, timeout=_TIMEOUT_SECONDS, method=method, headers=headers, body=body)
 
     def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
-        toll = self
+        interceptor = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def _handle(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if not toll.passes(self.command, self.path, body):
+                if not interceptor.passes(self.command, self.path, body):
                     self.close_connection = True
                     return
-                headers = {name: self.headers[name] for name in _KEPT if name in self.headers}
+                headers = {name: self.headers[name] for name in _FORWARDED_HEADERS if name in self.headers}
                 try:
-                    reply = toll.forward(self.command, self.path, body, headers)
+                    reply = interceptor.forward(self.command, self.path, body, headers)
                 except ConnectionBroken:
                     self.close_connection = True
                     return
@@ -75,6 +76,6 @@ class Toll:
             do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815  names that the base class looks for
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the base class has it
-                """Nobody reads an access log of a demonstration."""
+                """The demo needs no access log."""
 
         return Handler

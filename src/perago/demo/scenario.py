@@ -1,6 +1,7 @@
-"""A Spark pipeline on real servers: options in; the branch's history, the steps with their times, and a report out.
+"""Runs the demo: starts the pipeline and its worker, kills the worker once, and shows the steps and the branch's history.
 
-In the middle the worker dies between publishing and reporting. Its publication is abandoned; the retry takes its place.
+The worker is killed after it published and before Conductor gets its report. The publication is abandoned; the retry
+replaces it.
 """
 
 import contextlib
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perago import settings
 from perago.demo import pipeline, screen
-from perago.demo.report_interceptor import Toll
+from perago.demo.report_interceptor import ReportInterceptor
 from perago.dev.stack import Endpoints, Stack
 from perago.errors import SetupError
 from perago.http.request import HttpTimeouts
@@ -26,13 +28,13 @@ from perago.terminal import console
 
 REPOSITORY = Repository("shop")
 MAIN = BranchName("main")
-VICTIM = "features"
-"""The step whose first worker dies."""
-_LOOK_SECONDS = 0.5
-_LOST_SECONDS = 20
-"""The victim's response timeout, after which Conductor may give its attempt up."""
-_SEED = "A web shop: raw orders, what is made of them, and a report.\n"
-_PAGE = "shop/report/index.html"
+KILLED_STEP = "features"
+"""The step whose first worker is killed."""
+_POLL_SECONDS = 0.5
+_RESPONSE_TIMEOUT_SECONDS = 20
+"""Of the killed step's task, after which Conductor times its attempt out."""
+_README = "A web shop: raw orders, the tables made from them, and a report.\n"
+_REPORT_PATH = "shop/report/index.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,57 +59,57 @@ class Demo:
         self._stack = stack
         self._lake = lake
         self._options = options
-        self._conductor = pipeline.Api(stack.conductor_url)
+        self._conductor = pipeline.JsonApi(stack.conductor_url)
         self._abandoned: Commit | None = None
         self._killed_at = 0.0
 
     def run(self) -> None:
-        seed = self._seed()
-        with self._toll() as toll, self._worker(toll) as worker, screen.board() as board:
+        seed = self._create_repository()
+        with self._interceptor() as interceptor, self._worker(interceptor) as worker, screen.board() as board:
             workspace = {"repository": REPOSITORY, "branch": MAIN, "ref_type": "commit", "ref": seed}
             worker.start()
             worker.require_started(self._stack.wait)
             workflow_id = pipeline.start(self._conductor, workspace, self._options.scale)
-            ended = self._follow(workflow_id, toll, worker, board)
+            ended = self._follow(workflow_id, interceptor, worker, board)
         self._finish(ended, seed)
 
-    # the way
-
-    def _seed(self) -> CommitId:
+    def _create_repository(self) -> CommitId:
         endpoints = self._stack.endpoints
-        api = pipeline.Api(f"{endpoints.lakefs_url}/api/v1", f"{endpoints.access_key_id}:{endpoints.secret_access_key}")
+        api = pipeline.JsonApi(f"{endpoints.lakefs_url}/api/v1", f"{endpoints.access_key_id}:{endpoints.secret_access_key}")
         api.call("POST", "/repositories", {"name": REPOSITORY, "storage_namespace": f"local://{REPOSITORY}"})
         branch = f"/repositories/{REPOSITORY}/branches/{MAIN}"
-        api.call("POST", f"{branch}/objects?path=shop/README.md", _SEED)
-        return CommitId(api.call("POST", f"{branch}/commits", {"message": "the beginning"})["id"])
+        api.call("POST", f"{branch}/objects?path=shop/README.md", _README)
+        return CommitId(api.call("POST", f"{branch}/commits", {"message": "initial commit"})["id"])
 
-    def _follow(self, workflow_id: str, toll: Toll, worker: "Worker", board: screen.Board) -> pipeline.Workflow:
+    def _follow(
+        self, workflow_id: str, interceptor: ReportInterceptor, worker: "DemoWorker", board: screen.Board
+    ) -> pipeline.PipelineState:
         while True:
-            seen = pipeline.look(self._conductor, workflow_id, time.time())
-            board.show(seen, worker.doing())
+            seen = pipeline.read_workflow(self._conductor, workflow_id, time.time())
+            board.show(seen, worker.current_phase())
             if seen.status != "RUNNING":
                 return seen
-            if toll.caught.is_set() and self._abandoned is None:
+            if interceptor.caught.is_set() and self._abandoned is None:
                 self._abandoned = self._lake.head(REPOSITORY, MAIN)
                 worker.kill()
                 self._killed_at = time.monotonic()
-                toll.released.set()
-                board.say(
-                    f"killed the worker: {VICTIM} is published as {self._abandoned.id[:12]}, and Conductor never heard of it; "
-                    f"a new worker starts, and Conductor gives up the lost attempt after {_LOST_SECONDS} s"
+                interceptor.released.set()
+                board.announce(
+                    f"killed the worker: {KILLED_STEP} is published as {self._abandoned.id[:12]}, but not reported to Conductor; "
+                    f"a new worker starts, and Conductor times the attempt out after {_RESPONSE_TIMEOUT_SECONDS} s"
                 )
                 worker.start()
-            if self._is_lost_for_long(seen):
-                # By itself Conductor looks up to a minute later.
+            if self._is_timeout_overdue(seen):
+                # Conductor itself would notice the timeout up to a minute later.
                 self._conductor.call("PUT", f"/workflow/decide/{workflow_id}")
             worker.check()
-            self._stack.wait(_LOOK_SECONDS)
+            self._stack.wait(_POLL_SECONDS)
 
-    def _is_lost_for_long(self, seen: pipeline.Workflow) -> bool:
-        given_up = any(attempt.status == "TIMED_OUT" for attempt in seen.attempts)
-        return self._abandoned is not None and not given_up and time.monotonic() - self._killed_at > _LOST_SECONDS
+    def _is_timeout_overdue(self, seen: pipeline.PipelineState) -> bool:
+        timed_out = any(attempt.status == "TIMED_OUT" for attempt in seen.attempts)
+        return self._abandoned is not None and not timed_out and time.monotonic() - self._killed_at > _RESPONSE_TIMEOUT_SECONDS
 
-    def _finish(self, ended: pipeline.Workflow, seed: CommitId) -> None:
+    def _finish(self, ended: pipeline.PipelineState, seed: CommitId) -> None:
         if ended.status != "COMPLETED":
             raise SetupError(f"the pipeline ended with {ended.status}: {ended.reason}")
         commits = self._history(seed)
@@ -116,7 +118,7 @@ class Demo:
         page = self._save_report()
         total = sum(attempt.seconds for attempt in ended.attempts)
         lines = [
-            f"{VICTIM} was published twice: {self._abandoned.id[:12]}, whose worker died, is not in the history any more.",
+            f"{KILLED_STEP} was published twice: {self._abandoned.id[:12]}, whose worker was killed, is gone from the history.",
             f"{len(commits) - 1} publications in {total:.0f} s of steps; the read-only gate made none.",
             f"Report: {page}",
         ]
@@ -127,47 +129,45 @@ class Demo:
         while found[-1].id != seed:
             parent = found[-1].first_parent
             if parent is None:
-                raise SetupError("the branch does not descend from where it began")
+                raise SetupError("the branch does not descend from the initial commit")
             found.append(self._lake.commit(REPOSITORY, parent))
         return found
 
     def _save_report(self) -> Path:
-        page = next(iter(self._lake.objects(REPOSITORY, MAIN, _PAGE).objects), None)
+        page = next(iter(self._lake.objects(REPOSITORY, MAIN, _REPORT_PATH).objects), None)
         if page is None:
-            raise SetupError(f"the pipeline left no {_PAGE}")
+            raise SetupError(f"the pipeline left no {_REPORT_PATH}")
         target = self._options.report.absolute()
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".perago-demo-") as room:
-            self._lake.read(REPOSITORY, MAIN, page, Path(room) / "page")
-            (Path(room) / "page").replace(target)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".perago-demo-") as directory:
+            self._lake.read(REPOSITORY, MAIN, page, Path(directory) / "page")
+            (Path(directory) / "page").replace(target)
         return target
 
-    # who takes part
-
     @contextlib.contextmanager
-    def _toll(self) -> Generator[Toll]:
-        toll = Toll(self._stack.conductor_url, self._is_victims_report)
+    def _interceptor(self) -> Generator[ReportInterceptor]:
+        interceptor = ReportInterceptor(self._stack.conductor_url, self._is_report_of_killed_step)
         try:
-            yield toll
+            yield interceptor
         finally:
-            toll.close()
+            interceptor.close()
 
-    def _is_victims_report(self, update: dict[str, Any]) -> bool:
+    def _is_report_of_killed_step(self, update: dict[str, Any]) -> bool:
         if update.get("status") != "COMPLETED":
             return False
         task = self._conductor.call("GET", f"/tasks/{update['taskId']}")
-        return task["referenceTaskName"] == VICTIM
+        return task["referenceTaskName"] == KILLED_STEP
 
     @contextlib.contextmanager
-    def _worker(self, toll: Toll) -> Generator["Worker"]:
-        worker = Worker(self._stack.data_dir / "worker", self._stack.endpoints, toll.url)
+    def _worker(self, interceptor: ReportInterceptor) -> Generator["DemoWorker"]:
+        worker = DemoWorker(self._stack.data_dir / "worker", self._stack.endpoints, interceptor.url)
         try:
             yield worker
         finally:
             worker.stop()
 
 
-class Worker:
-    """`perago start` with all six tasks, as a person would run it."""
+class DemoWorker:
+    """`perago start` with all six tasks in a child process."""
 
     def __init__(self, directory: Path, endpoints: Endpoints, conductor_url: str) -> None:
         directory.mkdir()
@@ -183,13 +183,13 @@ class Worker:
         self._child = child_process.ChildProcess(command)
 
     def require_started(self, wait: Callable[[float], None]) -> None:
-        """Registered, and with a warm Spark."""
+        """Wait until the tasks are registered and Spark runs; `SetupError` if the worker ends."""
         while not worker_status.running_workers(self._directory / "log"):
             self.check()
-            wait(_LOOK_SECONDS)
+            wait(_POLL_SECONDS)
 
-    def doing(self) -> str:
-        """What it says of the attempt that runs."""
+    def current_phase(self) -> str:
+        """Phase and progress of the running attempt, as the worker reports them."""
         for shown in worker_status.running_workers(self._directory / "log"):
             for slot in shown.state.get("slots", ()):
                 if attempt := slot.get("attempt"):
@@ -216,23 +216,28 @@ class Worker:
 
 
 def _inherited() -> Mapping[str, str]:
-    """Without what a person's own project sets for Perago, but for where caches are and how Spark is to run."""
-    ours = ("PERAGO_", "LAKECTL_", "CONDUCTOR_")
-    kept = ("PERAGO_CACHE_DIR", "PERAGO_MAVEN_REPOSITORY", "PERAGO_SPARK_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours) or name.startswith(kept)}
+    """The environment without the settings of the user's own project, except those of downloads and of Spark."""
+    own = ("PERAGO_", "LAKECTL_", "CONDUCTOR_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own) or name.startswith("PERAGO_SPARK_")}
+    # Passed on explicitly: the worker runs in another directory and does not see the user's `.env`.
+    downloads = settings.load_downloads()
+    kept["PERAGO_CACHE_DIR"] = str(downloads.perago_cache_dir)
+    if downloads.perago_maven_repository is not None:
+        kept["PERAGO_MAVEN_REPOSITORY"] = downloads.perago_maven_repository
+    return kept
 
 
 def _examples() -> Path:
-    """The directory that holds `examples`: beside this package in a wheel, above it in a clone."""
+    """The directory that contains `examples`: beside this package in a wheel, above it in a clone."""
     here = Path(__file__).parents[1]
     for root in (here / "demo", here.parents[1]):
         if (root / "examples" / "shop").is_dir():
             return root
-    raise SetupError("the example pipeline is not installed; run the demonstration from a clone of the repository")
+    raise SetupError("the example pipeline is not installed; run the demo from a clone of the repository")
 
 
 def _keys(stack: Stack) -> Path:
-    """A file that only its owner reads."""
+    """A file with the keys that only its owner can read."""
     file = stack.data_dir / "endpoints.json"
     file.touch(mode=0o600)
     file.write_text(stack.endpoints.to_json())

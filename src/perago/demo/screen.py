@@ -1,4 +1,4 @@
-"""What a demonstration shows: a live table on a terminal, a line for every change when piped, and the tables at its end."""
+"""Output of the demo: a live table on a terminal, a line for each change in a pipe, and tables at the end."""
 
 import contextlib
 from collections.abc import Generator, Iterable, Sequence
@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from perago.demo.pipeline import STEPS, Attempt, Workflow
+from perago.demo.pipeline import STEPS, PipelineState, StepAttempt
 from perago.model import Commit
 from perago.terminal import console
 
@@ -16,23 +16,23 @@ _STYLES = {"COMPLETED": "green", "IN_PROGRESS": "cyan", "SCHEDULED": "dim", "TIM
 
 
 class Board:
-    """Called with the newest state as often as there is one."""
+    """Shows the state of the pipeline each time it is called."""
 
     def __init__(self, screen: Console, live: Live | None) -> None:
         self._screen = screen
         self._live = live
-        self._said: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
 
-    def show(self, workflow: Workflow, doing: str) -> None:
+    def show(self, workflow: PipelineState, phase: str) -> None:
         if self._live is not None:
-            self._live.update(steps(workflow, doing))
+            self._live.update(steps(workflow, phase))
             return
         for attempt in workflow.attempts:
-            if (attempt.task_id, attempt.status) not in self._said and attempt.status != "SCHEDULED":
-                self._said.add((attempt.task_id, attempt.status))
+            if (attempt.task_id, attempt.status) not in self._printed and attempt.status != "SCHEDULED":
+                self._printed.add((attempt.task_id, attempt.status))
                 self._screen.print(Text(f"{attempt.step}: {attempt.status}{_after(attempt)}"))
 
-    def say(self, line: str) -> None:
+    def announce(self, line: str) -> None:
         self._screen.print(Text(line, style="bold yellow"))
 
 
@@ -46,22 +46,22 @@ def board() -> Generator[Board]:
         yield Board(screen, live)
 
 
-def steps(workflow: Workflow, doing: str = "") -> Table:
-    """A row for every attempt; `doing` is what the worker says of the one that runs."""
+def steps(workflow: PipelineState, phase: str = "") -> Table:
+    """A row for each attempt; `phase` is what the worker reports about the running one."""
     table = Table("step", "attempt", "status", "seconds", "result", title="The pipeline")
     for step in STEPS:
         attempts = workflow.of(step)
         if not attempts:
-            table.add_row(step, "", Text("waits", style="dim"), "", "")
+            table.add_row(step, "", Text("waiting", style="dim"), "", "")
         for number, attempt in enumerate(attempts, 1):
             running = attempt.status == "IN_PROGRESS"
             status = Text(attempt.status, style=_STYLES.get(attempt.status, "red"))
-            what = doing if running else (rows(attempt) or attempt.reason[:60])
+            what = phase if running else (rows(attempt) or attempt.reason[:60])
             table.add_row(step, str(number), status, f"{attempt.seconds:.1f}", what)
     return table
 
 
-def rows(attempt: Attempt) -> str:
+def rows(attempt: StepAttempt) -> str:
     return ", ".join(f"{name} {_number(value)}" for name, value in attempt.result.items())
 
 
@@ -82,7 +82,7 @@ def finish(tables: Iterable[Table], lines: Iterable[str]) -> None:
         out.print(Text(line))
 
 
-def _after(attempt: Attempt) -> str:
+def _after(attempt: StepAttempt) -> str:
     return f" in {attempt.seconds:.1f} s: {rows(attempt)}" if attempt.status == "COMPLETED" else ""
 
 

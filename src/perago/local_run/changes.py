@@ -1,4 +1,4 @@
-"""What a publication changes: two trees in, changed files out, and for small text files the lines that differ."""
+"""The files that a publication adds, changes or deletes, and the differing lines of small text files."""
 
 import difflib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ TEXT_LIMIT = 64_000
 """Above this many bytes a file is shown by its size only."""
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     ADDED = "added"
     CHANGED = "changed"
     DELETED = "deleted"
@@ -27,10 +27,10 @@ class FileChange:
     after: Stored | None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ChangeKind:
         if self.before is None:
-            return Kind.ADDED
-        return Kind.DELETED if self.after is None else Kind.CHANGED
+            return ChangeKind.ADDED
+        return ChangeKind.DELETED if self.after is None else ChangeKind.CHANGED
 
 
 def between(given: Mapping[ObjectPath, Stored], published: Mapping[ObjectPath, Stored], prefix: str) -> tuple[FileChange, ...]:

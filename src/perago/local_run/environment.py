@@ -1,6 +1,6 @@
-"""A task runs with no server: a declaration, files and params go in; the outcome Conductor would get and what changes come out.
+"""Runs one attempt of a task without servers: the worker's transaction on plain files, with a Conductor in memory.
 
-It is the worker's own code: the spine walks a local workspace, against a store over plain files and a Conductor in memory.
+The result has the outcome that Conductor would get, and the changes that would be published.
 """
 
 import atexit
@@ -50,15 +50,15 @@ def run(
     declaration: TaskDeclaration, files: Mapping[FilePath, Path], params: object, emit: events.Emit = events.ignore
 ) -> Generator[LocalRun]:
     """Run one attempt on a copy of `files`. A task without a workspace gets none of them."""
-    with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as room:
-        store = _store(declaration, files, Path(room))
-        watch = exception_recorder.Watch()
+    with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as directory:
+        store = _store(declaration, files, Path(directory))
+        recorder = exception_recorder.ExceptionRecorder()
         with _same_directory():
-            outcome = _attempt(declaration, store, params, Path(room), watch, emit)
-        if isinstance(watch.error, KeyboardInterrupt):
-            # A worker reports it; a person at the keyboard means the whole run.
-            raise watch.error
-        error = None if outcome.status is TaskStatus.COMPLETED else watch.error
+            outcome = _attempt(declaration, store, params, Path(directory), recorder, emit)
+        if isinstance(recorder.error, KeyboardInterrupt):
+            # A worker reports it as a failure; here Ctrl-C ends the whole run.
+            raise recorder.error
+        error = None if outcome.status is TaskStatus.COMPLETED else recorder.error
         yield _local_run(declaration, store, outcome, error)
 
 
@@ -76,11 +76,13 @@ def files_of(root: Path) -> dict[FilePath, Path]:
     return {path: root / path for path in found.files}
 
 
-def _store(declaration: TaskDeclaration, files: Mapping[FilePath, Path], room: Path) -> folder_lake.FolderLake:
-    (room / "store").mkdir()
+def _store(declaration: TaskDeclaration, files: Mapping[FilePath, Path], directory: Path) -> folder_lake.FolderLake:
+    (directory / "store").mkdir()
     prefix = _prefix(declaration)
     try:
-        return folder_lake.FolderLake({path_mapping.to_object(prefix, path): at for path, at in files.items()}, room / "store")
+        return folder_lake.FolderLake(
+            {path_mapping.to_object(prefix, path): at for path, at in files.items()}, directory / "store"
+        )
     except (WorkspaceError, OSError) as error:
         raise SetupError(f"the workspace cannot be copied: {error}") from error
 
@@ -89,8 +91,8 @@ def _attempt(
     declaration: TaskDeclaration,
     store: folder_lake.FolderLake,
     params: object,
-    room: Path,
-    watch: exception_recorder.Watch,
+    directory: Path,
+    recorder: exception_recorder.ExceptionRecorder,
     emit: events.Emit,
 ) -> Outcome:
     server = conductor.FakeConductor()
@@ -98,18 +100,18 @@ def _attempt(
     execution_id = protocol_names.execution_id(time.time(), os.urandom(8))
 
     def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
-        settings = options.WorkspaceOptions(room / "workspaces", cache_bytes=0)
+        settings = options.WorkspaceOptions(directory / "workspaces", cache_bytes=0)
         made = _WORKSPACES[declaration.kind](store, ref, _prefix(declaration), polled.attempt, execution_id, settings, emit)
-        return watch.over(made)
+        return recorder.wrap(made)
 
-    task = watch.over(declared_task.DeclaredTask(declaration))
+    task = recorder.wrap(declared_task.DeclaredTask(declaration))
     execution = Execution(polled.attempt, execution_id, task, store, attempt_parts.DirectFence(server), workspaces, emit=emit)
     return transaction.run(execution, polled.input)
 
 
 @functools.cache
 def _spark() -> SparkEngine:
-    """One for all runs of this process: starting Spark takes longer than most of them."""
+    """One for all runs of this process, because starting Spark takes longer than most of them."""
     made = engine.make(spark_options.SparkOptions(Path(tempfile.gettempdir()) / "perago" / "spark"))
     atexit.register(made.close)
     return made
@@ -124,7 +126,7 @@ _WORKSPACES: Mapping[WorkspaceKind, Callable[..., port.AttemptWorkspace]] = {
     WorkspaceKind.NONE: LocalWorkspace,
     WorkspaceKind.SPARK: _spark_folder,
 }
-"""What a task's workspace argument is made with."""
+"""The class that provides the workspace argument of each kind of task."""
 
 
 def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_input: Mapping[str, Any]) -> Polled:
@@ -162,7 +164,7 @@ def _local(prefix: str, path: ObjectPath) -> FilePath:
 
 @contextlib.contextmanager
 def _same_directory() -> Generator[None]:
-    """A body may change the working directory; the caller finds the one of before."""
+    """Restore the working directory, which a body may change."""
     before = Path.cwd()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Objects in, stand-ins that do the same out. What their methods raise is remembered: an outcome has only one line of it."""
+"""Remembers the exceptions that objects raise, because an outcome keeps only one line of them."""
 
 from dataclasses import dataclass
 from functools import wraps
@@ -8,30 +8,31 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Watch:
-    """`error` is the last exception that came out of anything watched."""
+class ExceptionRecorder:
+    """`error` is the last exception that a method of a wrapped object raised."""
 
     error: BaseException | None = None
 
-    def over(self, watched: T) -> T:
-        return cast("T", _Watched(watched, self))
+    def wrap(self, wrapped: T) -> T:
+        """An object that behaves as `wrapped` does."""
+        return cast("T", _Wrapper(wrapped, self))
 
 
-class _Watched:
-    def __init__(self, watched: object, watch: Watch) -> None:
-        self._watched, self._watch = watched, watch
+class _Wrapper:
+    def __init__(self, wrapped: object, recorder: ExceptionRecorder) -> None:
+        self._wrapped, self._recorder = wrapped, recorder
 
     def __getattr__(self, name: str) -> object:
-        value = getattr(self._watched, name)
+        value = getattr(self._wrapped, name)
         if not callable(value):
             return value
 
         @wraps(value)
-        def noticing(*args: object, **named: object) -> object:
+        def recording(*args: object, **named: object) -> object:
             try:
                 return value(*args, **named)
             except BaseException as error:
-                self._watch.error = error
+                self._recorder.error = error
                 raise
 
-        return noticing
+        return recording

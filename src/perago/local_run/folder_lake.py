@@ -1,6 +1,6 @@
-"""A versioned store over plain files: a folder's files go in as the input commit, what the target branch holds comes out.
+"""A versioned store over plain files: a folder is the input commit, and the target branch has what was published.
 
-The rules are those of the store in memory; the bytes stay on disk. The folder is only read, uploads are copied to a store beside.
+It follows the rules of the store in memory, but the bytes stay on disk. The folder is only read; uploads are copied.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ class Stored:
 
 
 class FolderLake(lake.MemoryLake):
-    """One repository with `files` on its default branch; `store` is an empty directory of the caller's for what is uploaded."""
+    """One repository with `files` on its default branch; uploads are kept in `store`, an empty directory."""
 
     def __init__(self, files: Mapping[ObjectPath, Path], store: Path) -> None:
         super().__init__()
-        self._room = store
+        self._upload_directory = store
         self._names = itertools.count()
         self._files: dict[str, Path] = {}
         self.start = self.create_repository(REPOSITORY).id
@@ -82,7 +82,7 @@ class FolderLake(lake.MemoryLake):
         with transfer.upload(source) as checked:
             size = checked.size
         with self._lock:
-            at = self._room / f"{next(self._names):08d}"
+            at = self._upload_directory / f"{next(self._names):08d}"
         digest = _copy(what, source, ObjectInfo(path, size, ""), at)
         with self._lock:
             self._files[digest] = at
@@ -93,7 +93,7 @@ class FolderLake(lake.MemoryLake):
     def _put_small(self, repository: Repository, branch: BranchName, file: port.SmallFile) -> ObjectInfo:
         digest = hashlib.md5(file.data, usedforsecurity=False).hexdigest()
         with self._lock:
-            at = self._room / f"{next(self._names):08d}"
+            at = self._upload_directory / f"{next(self._names):08d}"
         try:
             at.write_bytes(file.data)
         except OSError as error:
@@ -120,7 +120,7 @@ class FolderLake(lake.MemoryLake):
 
 
 def _copy(what: str, source: Path, info: ObjectInfo, into: Path) -> str:
-    """As a download does it: a new file that exists afterwards only if its bytes are the announced ones; their MD5."""
+    """Copy as a download does: the new file exists afterwards only if its bytes are the announced ones. Returns their MD5."""
     try:
         file = source.open("rb")
     except OSError as error:

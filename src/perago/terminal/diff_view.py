@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from perago.local_run.changes import FileChange, Kind, unified
+from perago.local_run.changes import ChangeKind, FileChange, unified
 from perago.terminal import console
 
 MAX_FILES = 200
@@ -13,7 +13,7 @@ MAX_TEXT_LINES = 400
 MAX_LINES_OF_A_FILE = 40
 _MAX_PATH_WIDTH = 60
 
-_STYLES = {Kind.ADDED: ("+", "green"), Kind.CHANGED: ("~", "yellow"), Kind.DELETED: ("-", "red")}
+_STYLES = {ChangeKind.ADDED: ("+", "green"), ChangeKind.CHANGED: ("~", "yellow"), ChangeKind.DELETED: ("-", "red")}
 _LINE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -35,7 +35,7 @@ def render(changes: Sequence[FileChange]) -> Iterator[Text]:
 def totals(changes: Sequence[FileChange]) -> Text:
     counts = Counter(change.kind for change in changes)
     upload = sum(change.after.size for change in changes if change.after is not None)
-    parts = [Text(f"{counts[kind]} {kind}", style=_STYLES[kind][1] if counts[kind] else "dim") for kind in Kind]
+    parts = [Text(f"{counts[kind]} {kind}", style=_STYLES[kind][1] if counts[kind] else "dim") for kind in ChangeKind]
     return Text(", ").join(parts).append(f"; {console.size(upload)} to upload", style="dim")
 
 
@@ -53,7 +53,7 @@ def _sizes(change: FileChange) -> str:
 
 
 def _text_lines(change: FileChange, remaining: int) -> Iterator[Text]:
-    if change.kind is Kind.DELETED or remaining <= 0:
+    if change.kind is ChangeKind.DELETED or remaining <= 0:
         return
     lines = unified(change)
     if lines is None:

@@ -1,4 +1,4 @@
-"""What task authors and our own tests use in place of real servers: a task in three lines, and fakes of both ports.
+"""Tests of tasks without servers.
 
     from perago.testing import run_task
 
@@ -6,7 +6,7 @@
     assert run.ok, run.report()
     assert run.result == {"lines": 1} and run.added == ["out/words.txt"]
 
-`run_task` walks the worker's own steps: validate, download, pre checks, body, post checks, diff, publish.
+`run_task` performs the same steps as the worker: validate, download, pre checks, body, post checks, diff, publish.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ __all__ = ["TaskRun", "run_task"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when asked for, because a test that needs only a fake should not wait for all of it."""
+    """Loaded on first use, because it imports Pydantic and the worker's transaction."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from perago.testing import runs  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`run_task`: a task, files and params in; a `TaskRun` with the result, the published changes or the failure out. No server."""
+"""`run_task` runs a task on files and params without servers; its `TaskRun` has the result and changes, or the failure."""
 
 import tempfile
 from collections.abc import Callable, Generator, Mapping
@@ -14,7 +14,7 @@ from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration, declaration_of
 from perago.errors import SetupError, TaskDefinitionError, TaskStatus
 from perago.local_run import environment
-from perago.local_run.changes import FileChange, Kind, unified
+from perago.local_run.changes import ChangeKind, FileChange, unified
 from perago.model import FilePath
 
 Files = Mapping[str, bytes | str] | Path
@@ -60,7 +60,7 @@ class TaskRun:
         return self.files[path].decode()
 
     def report(self) -> str:
-        """Everything a person wants to read about it; for `assert run.ok, run.report()`."""
+        """The run as text: status, reason, log, result and changes; for `assert run.ok, run.report()`."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Generator[str]:
@@ -82,7 +82,7 @@ def run_task(
     files: Files | None = None,
     params: Mapping[str, Any] | BaseModel | None = None,
 ) -> TaskRun:
-    """Run one attempt of a task without servers and say how it ended; failures of the task are told, never raised.
+    """Run one attempt of a task without servers and return how it ended; a failure of the task is not raised.
 
     `task` is the decorated function, its module, or the module's name. `files` is the input workspace: contents by path, or
     a folder, which is copied and never changed. `params` is what Conductor would send, or an instance of the params model.
@@ -110,9 +110,9 @@ def _on_disk(files: Files | None) -> Generator[dict[FilePath, Path]]:
     if isinstance(files, Path):
         yield environment.files_of(files)
         return
-    with tempfile.TemporaryDirectory(prefix="perago-test-") as room:
+    with tempfile.TemporaryDirectory(prefix="perago-test-") as directory:
         yield {
-            FilePath(path): _written(Path(room) / str(number), content)
+            FilePath(path): _written(Path(directory) / str(number), content)
             for number, (path, content) in enumerate((files or {}).items())
         }
 
@@ -137,13 +137,13 @@ def _run(task: str, done: environment.LocalRun) -> TaskRun:
         reason=outcome.reason or "",
         error=done.error,
         log=outcome.log,
-        added=_paths(done.changes, Kind.ADDED),
-        changed=_paths(done.changes, Kind.CHANGED),
-        deleted=_paths(done.changes, Kind.DELETED),
+        added=_paths(done.changes, ChangeKind.ADDED),
+        changed=_paths(done.changes, ChangeKind.CHANGED),
+        deleted=_paths(done.changes, ChangeKind.DELETED),
         files={path: held.at.read_bytes() for path, held in done.files.items()},
         differences={change.path: unified(change) or [] for change in done.changes if change.after is not None},
     )
 
 
-def _paths(changes: tuple[FileChange, ...], kind: Kind) -> list[str]:
+def _paths(changes: tuple[FileChange, ...], kind: ChangeKind) -> list[str]:
     return [change.path for change in changes if change.kind is kind]
