@@ -21,10 +21,12 @@ class ProgressLines:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No letter for a test that passed; pytest's own for every other result."""
-        if self._is_plain() and report.passed:
+        """No letter for a test that passed, nor for one that failed, which gets a line of its own."""
+        if not self._is_plain() or not (report.passed or report.failed):
+            return None
+        if report.passed:
             return ("passed" if report.when == "call" else "", "", "")
-        return None
+        return ("failed", "", "FAILED") if report.when == "call" else ("error", "", "ERROR")
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
