@@ -27,7 +27,7 @@ def downloaded(work: Path) -> diff.Manifest:
     work.mkdir()
     (work / PATH).write_bytes(LARGE)
     status = scan.file_stat((work / PATH).stat())
-    return {PATH: diff.ManifestEntry(len(LARGE), workspaces.md5(LARGE), status, executable=False)}
+    return {PATH: diff.FileEntry(len(LARGE), workspaces.md5(LARGE), status, executable=False)}
 
 
 def edit(file: Path) -> None:

@@ -20,14 +20,14 @@ class Folder:
         self.root = root
         self.hashed: list[str] = []
 
-    def manifest(self) -> dict[FilePath, diff.ManifestEntry]:
+    def manifest(self) -> dict[FilePath, diff.FileEntry]:
         found = scan.scan(str(self.root))
         newest = max((status.ctime_ns for status in found.files.values()), default=0)
         assert filesystem_probes.wait_for_clock(str(self.root), newest) > newest
         return {path: self._entry(path, status) for path, status in found.files.items()}
 
-    def _entry(self, path: FilePath, status: scan.FileStat) -> diff.ManifestEntry:
-        return diff.ManifestEntry(status.size, scan.digest(str(self.root), path, status), status, status.executable)
+    def _entry(self, path: FilePath, status: scan.FileStat) -> diff.FileEntry:
+        return diff.FileEntry(status.size, scan.digest(str(self.root), path, status), status, status.executable)
 
     def changes(self, before: diff.Manifest) -> diff.FileChanges:
         return diff.diff(before, diff.build_manifest(before, scan.scan(str(self.root)), self._digest))
@@ -160,8 +160,8 @@ STATUS = scan.FileStat(1, 1, 1, 1, executable=False)
 TREES = st.dictionaries(st.sampled_from("abcdef").map(FilePath), st.sampled_from("xyz"), max_size=6)
 
 
-def entries(content: dict[FilePath, str]) -> dict[FilePath, diff.ManifestEntry]:
-    return {path: diff.ManifestEntry(1, md5, STATUS, executable=False) for path, md5 in content.items()}
+def entries(content: dict[FilePath, str]) -> dict[FilePath, diff.FileEntry]:
+    return {path: diff.FileEntry(1, md5, STATUS, executable=False) for path, md5 in content.items()}
 
 
 @given(TREES, TREES)

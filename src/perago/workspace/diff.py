@@ -17,7 +17,7 @@ EXECUTABLE_VALUE = "true"
 NO_METADATA: Mapping[str, str] = {}
 
 
-class ManifestEntry(NamedTuple):
+class FileEntry(NamedTuple):
     """One file of a manifest. A tuple, because a workspace may hold 100,000 of them."""
 
     size: int
@@ -31,7 +31,7 @@ class ManifestEntry(NamedTuple):
     metadata: Mapping[str, str] = NO_METADATA
 
 
-Manifest = Mapping[FilePath, ManifestEntry]
+Manifest = Mapping[FilePath, FileEntry]
 
 
 class FileUpload(NamedTuple):
@@ -73,7 +73,7 @@ def build_manifest(before: Manifest, found: scan.ScanResult, digest: Digest) -> 
     return {path: _entry(before.get(path), status, digests.get(path)) for path, status in found.files.items()}
 
 
-def _needs_digest(old: ManifestEntry | None, status: scan.FileStat) -> bool:
+def _needs_digest(old: FileEntry | None, status: scan.FileStat) -> bool:
     return old is not None and old.size == status.size and old.stat != status
 
 
@@ -90,12 +90,12 @@ def _digests(candidates: Sequence[FilePath], found: scan.ScanResult, digest: Dig
         return {path: md5 for part in pool.map(share, range(cores)) for path, md5 in part.items()}
 
 
-def _entry(old: ManifestEntry | None, status: scan.FileStat, md5: str | None) -> ManifestEntry:
+def _entry(old: FileEntry | None, status: scan.FileStat, md5: str | None) -> FileEntry:
     if old is None:
-        return ManifestEntry(status.size, None, status, status.executable)
+        return FileEntry(status.size, None, status, status.executable)
     if md5 is None and old.stat == status:
         return old
-    return ManifestEntry(status.size, md5, status, status.executable, old.content_type, old.metadata)
+    return FileEntry(status.size, md5, status, status.executable, old.content_type, old.metadata)
 
 
 def diff(before: Manifest, after: Manifest) -> FileChanges:
@@ -106,13 +106,13 @@ def diff(before: Manifest, after: Manifest) -> FileChanges:
     return FileChanges(uploads, sorted(before.keys() - after.keys()))
 
 
-def _differs(old: ManifestEntry | None, new: ManifestEntry) -> bool:
+def _differs(old: FileEntry | None, new: FileEntry) -> bool:
     if old is new:
         return False
     return old is None or new.md5 is None or (old.size, old.md5, old.executable) != (new.size, new.md5, new.executable)
 
 
-def _upload(path: FilePath, old: ManifestEntry | None, new: ManifestEntry) -> FileUpload:
+def _upload(path: FilePath, old: FileEntry | None, new: FileEntry) -> FileUpload:
     """An edited file keeps its content type and user metadata, because a body cannot set them."""
     metadata = new.metadata
     if new.executable != (old is not None and old.executable):

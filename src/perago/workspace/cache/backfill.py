@@ -35,7 +35,7 @@ class CacheBackfill:
                 return
             self._insert(path, self._manifest[path])
 
-    def _insert(self, path: FilePath, entry: diff.ManifestEntry) -> None:
+    def _insert(self, path: FilePath, entry: diff.FileEntry) -> None:
         def is_intact(_copy: str) -> bool:
             try:
                 return entry.stat is not None and scan.is_unchanged(self._work, path, entry.stat)

@@ -74,7 +74,7 @@ class _Downloader:
         self._is_listed = False
         self._checksums: dict[FilePath, tuple[str, str]] = {}
         """For objects whose checksum is not an MD5: that checksum, and the key under which their MD5 is saved."""
-        self._entries: dict[FilePath, diff.ManifestEntry] = {}
+        self._entries: dict[FilePath, diff.FileEntry] = {}
         self._not_cached_yet: list[FilePath] = []
         self.meter = progress.ProgressMeter(events.Phase.DOWNLOAD, emit)
         self._reads = progress.ProgressMeter(events.Phase.DOWNLOAD, events.ignore)
@@ -201,7 +201,7 @@ class _Downloader:
 
     def _record(self, file: listing_cache.ListedFile, md5: str, status: os.stat_result) -> None:
         local = scan.file_stat(status)
-        self._entries[file.path] = diff.ManifestEntry(file.size, md5, local, local.executable, file.content_type, file.metadata)
+        self._entries[file.path] = diff.FileEntry(file.size, md5, local, local.executable, file.content_type, file.metadata)
         self.meter.add(1, file.size)
 
     # finish
