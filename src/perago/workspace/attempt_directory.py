@@ -6,7 +6,6 @@
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from perago.errors import WorkspaceError
 from perago.model import MARKER_NAME, Attempt, ExecutionId
+from perago.process.lock_file import LockFile
 from perago.workspace import rmtree
 
 WORK = "work"
@@ -117,15 +117,14 @@ def _file_name(identifier: str) -> str:
 
 
 def _locked_marker(path: Path, attempt: Attempt, execution_id: ExecutionId) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    lock = LockFile(path, flags=os.O_CREAT | os.O_EXCL)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         content = {"pid": os.getpid(), "started_at": time.time(), "execution_id": execution_id, "attempt": asdict(attempt)}
-        os.write(descriptor, json.dumps(content, indent=1).encode())
+        lock.write(json.dumps(content, indent=1).encode())
     except BaseException:
-        os.close(descriptor)
+        lock.close()
         raise
-    return descriptor
+    return lock.descriptor
 
 
 def remove_abandoned(root: Path, older_than_seconds: float = 0.0) -> list[Path]:
@@ -171,16 +170,10 @@ def _created_at(path: Path) -> float:
 
 def _remove_if_abandoned(path: Path) -> bool:
     try:
-        lock = os.open(path / MARKER_NAME, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with LockFile(path / MARKER_NAME, flags=os.O_NOFOLLOW):
+            return _remove_owned(path) is None
     except OSError:
         return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return _remove_owned(path) is None
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
 
 
 def _remove_unfinished(root: Path) -> None:

@@ -6,15 +6,15 @@ the writer, a later write changes it, and a power failure changes the boot id; a
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
+from perago.process.lock_file import LockFile
 from perago.workspace.cache import eviction, small_object_db
 from perago.workspace.transfer import file_copy
 
@@ -97,7 +97,7 @@ class ContentCache:
     def trim(self) -> None:
         """Remove the least recently used contents until the limit is met, and what crashed writers left behind."""
         with contextlib.suppress(OSError), self._usage_file() as usage:
-            _write_number(usage, self._evict())
+            usage.write(b"%d" % self._evict())
 
     def _restore_small(self, md5: str, size: int, target: str, mode: int) -> os.stat_result | None:
         data = self.get_small([md5]).get(md5)
@@ -201,16 +201,10 @@ class ContentCache:
             total = _read_number(usage) + added
             if total > self._limit:
                 total = self._evict()
-            _write_number(usage, total)
+            usage.write(b"%d" % total)
 
-    @contextlib.contextmanager
-    def _usage_file(self) -> Generator[int]:
-        descriptor = os.open(f"{self._root}/usage", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+    def _usage_file(self) -> LockFile:
+        return LockFile(f"{self._root}/usage", wait=True)
 
 
 def _own_directory(root: Path) -> bool:
@@ -271,11 +265,6 @@ def _new_copy(reader: int, size: int, name: str) -> os.stat_result:
         return file_copy.copy(reader, size, name, 0o600)
 
 
-def _read_number(descriptor: int) -> int:
-    text = os.pread(descriptor, 32, 0).strip()
+def _read_number(file: LockFile) -> int:
+    text = file.read().strip()
     return int(text) if text.isdigit() else 0
-
-
-def _write_number(descriptor: int, number: int) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, b"%d" % number, 0)

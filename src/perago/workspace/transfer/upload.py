@@ -4,7 +4,6 @@ Only this execution writes to the branch, so deletes and uploads are idempotent 
 """
 
 import os
-import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from perago import events
 from perago.errors import LakeCorrupt, LakeUnavailable, LakeUnknown
 from perago.lake import port, transfer
 from perago.model import BranchName, FilePath, ObjectInfo, Repository
+from perago.process.backoff import Backoff
 from perago.workspace import diff, options, path_mapping, scan
 from perago.workspace.cache import content_cache, small_object_db
 from perago.workspace.transfer import progress, thread_pool
@@ -22,7 +22,7 @@ from perago.workspace.transfer import progress, thread_pool
 R = TypeVar("R")
 
 TRIES = 3
-_PAUSE_SECONDS = 0.2
+_BACKOFF = Backoff(first=0.2, longest=0.4, jitter=(0.5, 1.5))
 _SURELY_OLD_NS = 2 * 10**9
 """More than the resolution of any file system's clock."""
 
@@ -138,7 +138,7 @@ class _Uploader:
             try:
                 return self._once(request, requests)
             except (LakeUnavailable, LakeUnknown, LakeCorrupt):
-                time.sleep(_PAUSE_SECONDS * attempt * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, no secret)
+                time.sleep(_BACKOFF.pause(attempt))
         return self._once(request, requests)
 
     def _once(self, request: Callable[[], R], requests: int) -> R:
