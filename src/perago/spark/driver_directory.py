@@ -1,14 +1,14 @@
 """The directory of a driver on this host, locked while the process lives; directories of dead processes are removed."""
 
 import contextlib
-import fcntl
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from perago.errors import RuntimeConfigError
+from perago.process import lock_file
+from perago.process.lock_file import LockFile
 
 _PREFIX = "driver-"
 _LOCK = "lock"
@@ -17,11 +17,11 @@ _LOCK = "lock"
 @dataclass(frozen=True, slots=True)
 class DriverDirectory:
     path: Path
-    _lock: int
+    _lock: LockFile
 
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        self._lock.close()
 
 
 def create(scratch: Path) -> DriverDirectory:
@@ -30,8 +30,8 @@ def create(scratch: Path) -> DriverDirectory:
         sweep(scratch)
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=scratch))
         # Close-on-exec: only this process holds it, not the driver that it starts.
-        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Waits: another process that removes abandoned directories may hold it for a moment.
+        lock = LockFile(path / _LOCK, wait=True)
     except OSError as error:
         raise RuntimeConfigError(f"cannot use {scratch} for Spark's files: {error.strerror}") from error
     return DriverDirectory(path, lock)
@@ -46,12 +46,5 @@ def sweep(scratch: Path) -> None:
 def _is_abandoned(lock: Path) -> bool:
     """One without a lock is just being made."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(lock, os.O_RDWR)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(descriptor)
-        return True
+        return not lock_file.is_locked(lock)
     return False
