@@ -30,6 +30,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
+from perago.process import waiting
 from perago.process.exit_status import ExitStatus
 from perago.protocol import fence
 from perago.supervisor import recorder
@@ -201,9 +202,7 @@ class SupervisedAttempt:
         return max(0.05, min(due) - now)
 
     async def _is_over_within(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._is_over.wait(), seconds)
-        return self._is_over.is_set()
+        return await waiting.is_set_within(self._is_over, seconds)
 
     # the attempt fence
 
