@@ -216,7 +216,9 @@ def test_stop_ends_processes_that_the_command_started(tmp_path: Path, prefix: st
 
 def test_command_does_not_inherit_ignored_signals(tmp_path: Path, stop_request: StopRequest) -> None:
     child_process.run(shell(tmp_path, "grep SigIgn /proc/self/status"), stop_request, lambda: None)
-    assert int(logged(tmp_path).split()[1], 16) == 0
+    ignored = int(logged(tmp_path).split()[1], 16)
+    # The C library ignores its two internal signals (32 and 33) in every process that posix_spawn starts, as `make` does.
+    assert ignored & ~(0b11 << 31) == 0
 
 
 def test_end_of_command_is_noticed_at_once(tmp_path: Path) -> None:

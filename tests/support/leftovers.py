@@ -22,6 +22,8 @@ class RunTraces:
         # Directories of tests stay where pytest puts them, so that those of a failed test can be read afterwards.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
         self._folder = Path(tempfile.mkdtemp(prefix="tests-"))
+        # As /tmp: tests run as root let an unprivileged user work below it.
+        self._folder.chmod(0o1777)
         os.environ[RUN_VARIABLE] = self._id
         os.environ["TMPDIR"] = tempfile.tempdir = str(self._folder)
 

@@ -18,7 +18,7 @@ class Output(BaseModel):
 
 
 @task(
-    name=f"{os.environ.get('E2E_PREFIX', 'e2e')}.append",
+    name=f"{os.environ.get('E2E_PREFIX', 'e2e')}.spark_append",
     owner_email="tests@example.com",
     workspace=WorkspaceSpec(prefix="data", pre=[require_glob("log/*")], post=[require_glob("last/*")]),
     controls=CONTROLS,

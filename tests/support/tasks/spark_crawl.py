@@ -16,7 +16,7 @@ class Output(BaseModel):
 
 
 @task(
-    name=f"{os.environ.get('E2E_PREFIX', 'e2e')}.crawl",
+    name=f"{os.environ.get('E2E_PREFIX', 'e2e')}.spark_crawl",
     owner_email="tests@example.com",
     workspace=WorkspaceSpec(prefix="/data"),
     controls=TaskControls(retry=RetryPolicy(delay_seconds=0), timeout=TimeoutPolicy(response_seconds=10)),
