@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support import leftovers
 from tests.support.leftovers import RunTraces
+from tests.support.worker_harness import command, eventually
 
 
 @pytest.fixture
@@ -37,6 +39,21 @@ def test_process_that_is_not_a_child_any_more_is_found(traces: RunTraces) -> Non
         assert [line.split()[3] for line in traces.all()] == [str(pid)]
     finally:
         os.kill(pid, 9)
+
+
+def test_resource_tracker_of_multiprocessing_is_not_counted(traces: RunTraces) -> None:
+    program = """
+import sys
+from multiprocessing import resource_tracker
+resource_tracker.ensure_running()
+print(resource_tracker._resource_tracker._pid, flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        tracker = int(owner.stdout.readline())
+        eventually(lambda: leftovers.RESOURCE_TRACKER.encode() in command(tracker), what="the resource tracker")
+        assert [line.split()[3] for line in traces.all()] == [str(owner.pid)]
 
 
 def test_directory_of_perago_is_found(traces: RunTraces) -> None:

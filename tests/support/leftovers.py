@@ -1,6 +1,7 @@
 """What a test run leaves behind: processes that it started, directly or indirectly, and temporary directories of Perago.
 
 Every process of the run inherits `RUN_VARIABLE` and a temporary directory of the run, so other runs on the machine do not matter.
+The resource tracker of `multiprocessing` is not counted: Python starts it and lets it end a moment after the process that it serves.
 """
 
 import os
@@ -11,6 +12,7 @@ import uuid
 from pathlib import Path
 
 RUN_VARIABLE = "TEST_RUN_OF_PROCESS"
+RESOURCE_TRACKER = "from multiprocessing.resource_tracker import main"
 SECONDS_TO_END = 10.0
 
 
@@ -48,7 +50,8 @@ class RunTraces:
     def _running(self) -> list[str]:
         wanted = f"{RUN_VARIABLE}={self._id}".encode()
         ids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-        return [_command(pid) for pid in ids if pid != os.getpid() and wanted in _environment(pid)]
+        found = [pid for pid in ids if pid != os.getpid() and wanted in _environment(pid)]
+        return [f"{pid} {command[:200]}".strip() for pid in found if RESOURCE_TRACKER not in (command := _command(pid))]
 
 
 def _environment(pid: int) -> list[bytes]:
@@ -60,7 +63,6 @@ def _environment(pid: int) -> list[bytes]:
 
 def _command(pid: int) -> str:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
-        words = ""
-    return f"{pid} {words[:200]}".strip()
+        return ""
