@@ -1,7 +1,7 @@
 """What a test run leaves behind: processes that it started, directly or indirectly, and temporary directories of Perago.
 
 Every process of the run inherits `RUN_VARIABLE` and a temporary directory of the run, so other runs on the machine do not matter.
-The resource tracker of `multiprocessing` is not counted: Python starts it and lets it end a moment after the process that it serves.
+The resource tracker of `multiprocessing` is not counted: it ends a moment after the process that it serves.
 """
 
 import os
