@@ -35,7 +35,7 @@ dev: $(READY) ## a real Conductor and a real lakeFS until Ctrl-C
 	@$(BIN)/perago dev
 
 .PHONY: quick
-quick: $(READY) ## every test that needs no server, in less than a minute
+quick: $(READY) ## every test that needs no server
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal -m "not server and not slow and not chaos" $(TEST_ARGS)
 
 .PHONY: test
