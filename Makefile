@@ -9,6 +9,8 @@ export UV_CACHE_DIR := $(PERAGO_CACHE_DIR)/uv
 export PIP_CACHE_DIR := $(PERAGO_CACHE_DIR)/pip
 # uv follows the certificates the rest of the machine trusts.
 export UV_NATIVE_TLS ?= 1
+# Tests start hundreds of Python processes, which would each compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 BIN := .venv/bin
