@@ -19,6 +19,7 @@ from tests.support.conductor_sites import RealConductorSite, nonce
 from perago.attempt import transaction
 from perago.attempt.execution import Execution
 from perago.attempt.rival_wait import LONGEST, Patience
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import AttemptFence, Polled
 from perago.errors import TaskStatus
 from perago.in_memory import attempt_parts
@@ -300,7 +301,7 @@ class Driver:
         """A workflow whose only attempt publishes and is then reported as failed for good."""
         self._start([Step("abandoned")])
         polled = self._take()
-        outcome = self._run(polled, self.lake, attempt_parts.DirectFence(self.real.client))
+        outcome = self._run(polled, self.lake, DirectFence(self.real.client))
         if outcome.status is not TaskStatus.COMPLETED:
             raise AssertionError(outcome.reason)
         failed = Outcome(TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason="reported as failed although it has published")
@@ -318,7 +319,7 @@ class Driver:
     def _attempt(self, polled: Polled, pace: "Pace") -> None:
         try:
             lake = Paused(self.rules.lake(self.lake), pace.before, pace.tell)
-            fence = Paused(self.rules.fence(attempt_parts.DirectFence(self.real.client)), pace.before, pace.tell)
+            fence = Paused(self.rules.fence(DirectFence(self.real.client)), pace.before, pace.tell)
             outcome = self._run(polled, lake, fence)
             pace.before("report")
             self.real.client.report(polled.attempt, outcome, timeout=20)

@@ -6,6 +6,7 @@ import pytest
 from tests.support.attempts import AttemptScene, LakeFSAdmin, once, raising, writing
 
 from perago.attempt import transaction
+from perago.conductor.direct_fence import DirectFence
 from perago.errors import LakeUnavailable, TaskStatus
 from perago.in_memory import attempt_parts
 from perago.in_memory.attempt_parts import DictTask, workspace_input
@@ -319,7 +320,7 @@ def test_requests_to_conductor_where_the_head_is_the_input(scene: AttemptScene) 
     """The attempt fence before staging and before publishing; nothing is asked about the head."""
     asked: list[str] = []
 
-    class Counting(attempt_parts.DirectFence):
+    class Counting(DirectFence):
         def snapshot(self, attempt: Attempt) -> Snapshot:
             asked.append("snapshot")
             return super().snapshot(attempt)

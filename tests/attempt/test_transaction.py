@@ -11,6 +11,7 @@ from tests.support.attempts import AttemptScene, once, raising, writing
 from perago import events
 from perago.attempt import cancellation, port, transaction
 from perago.attempt.execution import Execution
+from perago.conductor.direct_fence import DirectFence
 from perago.errors import (
     ConductorUnavailable,
     LakeUnavailable,
@@ -109,7 +110,7 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
         polled = memory.start()
         prepare(polled)
         execution = memory.execution(polled.attempt, writing(x=b"2"))
-        fence = attempt_parts.DirectFence(memory.conductor, lease)
+        fence = DirectFence(memory.conductor, lease)
         outcome = transaction.run(_with(execution, conductor=fence), polled.input)
         assert outcome.status is FAILED
         return str(outcome.reason)
@@ -121,7 +122,7 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
 
 
 def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: AttemptScene) -> None:
-    class Unreachable(attempt_parts.DirectFence):
+    class Unreachable(DirectFence):
         def snapshot(self, attempt: Any) -> Any:
             raise ConductorUnavailable("Conductor cannot be reached")
 

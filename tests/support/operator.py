@@ -17,6 +17,7 @@ from tests.support.conductor_sites import RealConductorSite, take
 from perago.attempt import transaction
 from perago.attempt.execution import Execution
 from perago.cli import main
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.in_memory import attempt_parts
@@ -138,7 +139,7 @@ class OperatorHarness:
             staging_names.execution_id(time.time(), secrets.token_bytes(8)),
             writes(f"data-{secrets.token_hex(4)}"),
             self.server.lake,
-            attempt_parts.DirectFence(self.real.conductor),
+            DirectFence(self.real.conductor),
             lambda ref: attempt_parts.DictWorkspace(self.server.lake, ref, "in/"),
         )
         outcome = transaction.run(execution, polled.input)

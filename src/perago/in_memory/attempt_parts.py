@@ -1,4 +1,4 @@
-"""A workspace, a task and a fence in memory, for attempts without a disk, an author or a server."""
+"""A workspace and a task in memory, for attempts without a disk, an author or a server."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -6,20 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from perago.conductor.port import Conductor, Snapshot
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
 from perago.model import (
-    Attempt,
     BranchName,
     CommitId,
     FilePath,
     Listing,
     ObjectPath,
     Repository,
-    TaskId,
     TaskInput,
-    WorkflowId,
     WorkspaceRef,
 )
 
@@ -134,23 +130,6 @@ class DictTask:
 
     def check_after(self, listing: Listing) -> None:
         self.post(listing)
-
-
-@dataclass(frozen=True, slots=True)
-class DirectFence:
-    """Implements `perago.conductor.port.AttemptFence` straight over a Conductor, fake or real; the lease never ends."""
-
-    conductor: Conductor
-    lease: float = 60.0
-
-    def snapshot(self, attempt: Attempt) -> Snapshot:
-        return self.conductor.snapshot(attempt.workflow_id, attempt.task_id)
-
-    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
-        return self.conductor.task(task_id) if workflow_id is None else self.conductor.snapshot(workflow_id, task_id)
-
-    def lease_seconds_left(self) -> float:
-        return self.lease
 
 
 def workspace_input(target: WorkspaceRef, params: Mapping[str, Any] | None = None) -> dict[str, Any]:

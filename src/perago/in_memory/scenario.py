@@ -11,6 +11,7 @@ from typing import Any, cast
 from perago import events
 from perago.attempt import port, transaction
 from perago.attempt.execution import Execution
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.in_memory import attempt_parts
 from perago.in_memory.conductor import FakeConductor, WorkflowStep
@@ -138,7 +139,7 @@ class Scene:
             staging_names.execution_id(0, secrets.token_bytes(8)),
             task,
             used,
-            attempt_parts.DirectFence(self.conductor),
+            DirectFence(self.conductor),
             workspaces or (lambda ref: attempt_parts.DictWorkspace(used, ref, self.prefix)),
             emit=self.heard.append,
         )
