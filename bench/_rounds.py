@@ -259,7 +259,7 @@ class Driver:
         return [status for status in statuses.values() if status in _UNFINISHED]
 
     def _start(self, steps: Sequence[Step]) -> WorkflowId:
-        given: Any = _workspace(WorkspaceRef(self.repository, self.branch, self.base))
+        given: Any = WorkspaceRef(self.repository, self.branch, self.base).as_json()
         tasks: list[dict[str, Any]] = []
         for number, step in enumerate(steps):
             inputs = {"workspace": given, "params": {"line": step.line, "only_look": step.only_look}}
@@ -406,7 +406,3 @@ class Pace:
         at = time.monotonic() - self.driver.began
         who = f"{attempt.workflow_id[:8]} {attempt.reference_name} try {attempt.retry_count}"
         self.driver.round.story.append(f"{at:8.4f} {who} {text}")
-
-
-def _workspace(target: WorkspaceRef) -> dict[str, str]:
-    return {"repository": target.repository, "branch": target.branch, "ref_type": "commit", "ref": target.ref}

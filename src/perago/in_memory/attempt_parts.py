@@ -134,5 +134,4 @@ class DictTask:
 
 def workspace_input(target: WorkspaceRef, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Conductor's input of a workspace task."""
-    shown = {"repository": target.repository, "branch": target.branch, "ref_type": "commit", "ref": target.ref}
-    return {"workspace": shown, "params": dict(params or {})}
+    return {"workspace": target.as_json(), "params": dict(params or {})}

@@ -142,8 +142,7 @@ def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_
 def _input(declaration: TaskDeclaration, store: folder_lake.FolderLake, params: object) -> dict[str, Any]:
     if declaration.workspace is None:
         return {"params": params}
-    at = {"repository": folder_lake.REPOSITORY, "branch": lake.MAIN, "ref_type": "commit", "ref": store.start}
-    return {"workspace": at, "params": params}
+    return {"workspace": WorkspaceRef(folder_lake.REPOSITORY, lake.MAIN, store.start).as_json(), "params": params}
 
 
 def _local_run(
