@@ -22,7 +22,6 @@ from perago.attempt.rival_wait import LONGEST, Patience
 from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import AttemptFence, Polled
 from perago.errors import TaskStatus
-from perago.in_memory import attempt_parts
 from perago.lake.port import BranchHead, Lake
 from perago.model import (
     Attempt,
@@ -37,6 +36,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
+from perago.operate.protocol_check.dict_task import DictTask, DictWorkspace, Files
 from perago.protocol import staging_names
 
 PATIENCE = 60.0
@@ -330,17 +330,17 @@ class Driver:
     def _run(self, polled: Polled, lake: Any, fence: Any) -> Outcome:
         params: Any = polled.input["params"]
 
-        def body(files: attempt_parts.Files) -> None:
+        def body(files: Files) -> None:
             if not params["only_look"]:
                 files[params["line"]] = secrets.token_bytes(8)
 
         execution = Execution(
             polled.attempt,
             staging_names.execution_id(time.time(), secrets.token_bytes(8)),
-            attempt_parts.DictTask(body),
+            DictTask(body),
             lake,
             fence,
-            lambda ref: attempt_parts.DictWorkspace(lake, ref),
+            lambda ref: DictWorkspace(lake, ref),
             patience=Patience(LONGEST),
         )
         return transaction.run(execution, polled.input)

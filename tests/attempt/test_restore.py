@@ -17,10 +17,10 @@ from perago.attempt.target_branch import TargetBranch
 from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.errors import LakeUnknown, PublishFenceError, TaskStatus
-from perago.in_memory.attempt_parts import DictTask
 from perago.in_memory.lake import MemoryLake
-from perago.in_memory.scenario import ref_of, writes
 from perago.model import BranchName, CommitId, WorkspaceRef
+from perago.operate.protocol_check.dict_task import DictTask
+from perago.operate.protocol_check.scene import ref_of, writes
 from perago.protocol import staging_names
 
 

@@ -1,8 +1,8 @@
-"""A workspace and a task in memory, for attempts without a disk, an author or a server."""
+"""A task without an author, on a workspace without a disk: a dictionary of files that is read from and written to a lake."""
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,7 +41,6 @@ class DictWorkspace:
         self._lake, self._source, self._prefix = lake, source, prefix
         self._before: Files = {}
         self.files: Files = {}
-        self.is_closed = False
 
     def open(self) -> None:
         page = self._lake.objects(self._source.repository, self._source.ref, self._prefix)
@@ -81,7 +80,7 @@ class DictWorkspace:
             upload(self._lake, self._source.repository, branch, self._prefix + path, data)
 
     def close(self) -> None:
-        self.is_closed = True
+        """Nothing is left outside of memory."""
 
 
 def upload(lake: Lake, repository: Repository, branch: BranchName, path: str, data: bytes) -> None:
@@ -96,19 +95,12 @@ def _nothing(_files: Files) -> object:
     return {}
 
 
-def _holds(_listing: Listing) -> None:
-    """A check that every workspace passes."""
-
-
 @dataclass(frozen=True, slots=True)
 class DictTask:
     """Implements `perago.attempt.port.Task` for a `DictWorkspace`, with as little contract as possible."""
 
     run: Callable[[Files], object] = _nothing
     read_only: bool = False
-    pre: Callable[[Listing], None] = _holds
-    post: Callable[[Listing], None] = _holds
-    calls: list[object] = field(default_factory=list[object])
 
     def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         given = task_input.get("workspace")
@@ -119,19 +111,19 @@ class DictTask:
         return TaskInput(ref, task_input.get("params"))
 
     def check_before(self, listing: Listing) -> None:
-        self.pre(listing)
+        """Every workspace passes."""
 
     def body(self, workspace: object, params: object) -> object:
-        self.calls.append(params)
+        del params
         return self.run(cast("Files", workspace))
 
     def result(self, returned: object) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", returned or {})
 
     def check_after(self, listing: Listing) -> None:
-        self.post(listing)
+        """Every workspace passes."""
 
 
-def workspace_input(target: WorkspaceRef, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Conductor's input of a workspace task."""
-    return {"workspace": target.as_json(), "params": dict(params or {})}
+def workspace_input(target: WorkspaceRef) -> dict[str, Any]:
+    """Conductor's input of a workspace task without parameters."""
+    return {"workspace": target.as_json(), "params": {}}
