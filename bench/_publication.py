@@ -13,11 +13,12 @@ from typing import Any
 from perago.conductor.port import Polled
 from perago.errors import LakeError, TaskStatus
 from perago.http.request import RequestRecord
-from perago.in_memory.attempt_parts import upload
-from perago.in_memory.scenario import MAIN, Scene, ref_of, writes
+from perago.in_memory.lake import MAIN
 from perago.lake.client import LakeFS
 from perago.model import Attempt, BranchName, CommitId, Repository, TaskId, TaskType, WorkerId, WorkflowId
 from perago.operate import protection
+from perago.operate.protocol_check.dict_task import upload
+from perago.operate.protocol_check.scene import Scene, ref_of, writes
 from perago.protocol import commit_labels, staging_names
 
 MAX_REQUESTS = 10

@@ -19,9 +19,9 @@ from tests.support.conductor_sites import RealConductorSite, nonce
 from perago.attempt import transaction
 from perago.attempt.execution import Execution
 from perago.attempt.rival_wait import LONGEST, Patience
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import AttemptFence, Polled
 from perago.errors import TaskStatus
-from perago.in_memory import attempt_parts
 from perago.lake.port import BranchHead, Lake
 from perago.model import (
     Attempt,
@@ -36,6 +36,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
+from perago.operate.protocol_check.dict_task import DictTask, DictWorkspace, Files
 from perago.protocol import staging_names
 
 PATIENCE = 60.0
@@ -258,7 +259,7 @@ class Driver:
         return [status for status in statuses.values() if status in _UNFINISHED]
 
     def _start(self, steps: Sequence[Step]) -> WorkflowId:
-        given: Any = _workspace(WorkspaceRef(self.repository, self.branch, self.base))
+        given: Any = WorkspaceRef(self.repository, self.branch, self.base).as_json()
         tasks: list[dict[str, Any]] = []
         for number, step in enumerate(steps):
             inputs = {"workspace": given, "params": {"line": step.line, "only_look": step.only_look}}
@@ -300,7 +301,7 @@ class Driver:
         """A workflow whose only attempt publishes and is then reported as failed for good."""
         self._start([Step("abandoned")])
         polled = self._take()
-        outcome = self._run(polled, self.lake, attempt_parts.DirectFence(self.real.client))
+        outcome = self._run(polled, self.lake, DirectFence(self.real.client))
         if outcome.status is not TaskStatus.COMPLETED:
             raise AssertionError(outcome.reason)
         failed = Outcome(TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason="reported as failed although it has published")
@@ -318,7 +319,7 @@ class Driver:
     def _attempt(self, polled: Polled, pace: "Pace") -> None:
         try:
             lake = Paused(self.rules.lake(self.lake), pace.before, pace.tell)
-            fence = Paused(self.rules.fence(attempt_parts.DirectFence(self.real.client)), pace.before, pace.tell)
+            fence = Paused(self.rules.fence(DirectFence(self.real.client)), pace.before, pace.tell)
             outcome = self._run(polled, lake, fence)
             pace.before("report")
             self.real.client.report(polled.attempt, outcome, timeout=20)
@@ -329,17 +330,17 @@ class Driver:
     def _run(self, polled: Polled, lake: Any, fence: Any) -> Outcome:
         params: Any = polled.input["params"]
 
-        def body(files: attempt_parts.Files) -> None:
+        def body(files: Files) -> None:
             if not params["only_look"]:
                 files[params["line"]] = secrets.token_bytes(8)
 
         execution = Execution(
             polled.attempt,
             staging_names.execution_id(time.time(), secrets.token_bytes(8)),
-            attempt_parts.DictTask(body),
+            DictTask(body),
             lake,
             fence,
-            lambda ref: attempt_parts.DictWorkspace(lake, ref),
+            lambda ref: DictWorkspace(lake, ref),
             patience=Patience(LONGEST),
         )
         return transaction.run(execution, polled.input)
@@ -405,7 +406,3 @@ class Pace:
         at = time.monotonic() - self.driver.began
         who = f"{attempt.workflow_id[:8]} {attempt.reference_name} try {attempt.retry_count}"
         self.driver.round.story.append(f"{at:8.4f} {who} {text}")
-
-
-def _workspace(target: WorkspaceRef) -> dict[str, str]:
-    return {"repository": target.repository, "branch": target.branch, "ref_type": "commit", "ref": target.ref}

@@ -38,9 +38,9 @@ from tests.support.conductor_sites import RealConductorSite
 
 from perago.dev.stack import Endpoints, Stack
 from perago.http.request import HttpTimeouts
-from perago.in_memory.attempt_parts import upload
 from perago.lake.client import LakeFS
 from perago.model import CommitId, Repository, TaskType
+from perago.operate.protocol_check.dict_task import upload
 
 ROUNDS, QUICK_ROUNDS = 200, 10
 MANY = 0.05

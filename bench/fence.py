@@ -1,6 +1,6 @@
 """The fences on a real lakeFS: what they prevent, and what they cost.
 
-    .venv/bin/python bench/fence.py [--quick] [--json FILE] [--rounds N]
+    PYTHONPATH=. .venv/bin/python bench/fence.py [--quick] [--json FILE] [--rounds N]
 
 What they prevent: in each round an older attempt stops before one of its requests, Conductor gives it up, a successor publishes
 and is accepted, and the older one goes on: half the time only afterwards, half the time while the successor is about to publish.
@@ -27,16 +27,17 @@ from typing import Any
 import _lakefs
 import _publication
 from _publication import Target
+from tests.support.recording import RecordingTap
 
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
 from perago.http.request import HttpTimeouts, RequestRecord
-from perago.in_memory.attempt_parts import DictTask
-from perago.in_memory.scenario import Scene, Tap, ref_of, writes
 from perago.lake.client import LakeFS
 from perago.lake.port import BranchHead, Lake
 from perago.model import CommitId, Repository
+from perago.operate.protocol_check.dict_task import DictTask
+from perago.operate.protocol_check.scene import Scene, ref_of, writes
 
 ROUNDS, QUICK_ROUNDS = 200, 24
 PUBLICATIONS, QUICK_PUBLICATIONS = 200, 40
@@ -100,7 +101,7 @@ class Paused:
     """The older attempt in a thread of its own, stopped before one of its requests until it is let go."""
 
     def __init__(self, scene: Scene, polled: Polled, kind: Kind, lake: Lake, stop: Stop) -> None:
-        self._tap = Tap(lake)
+        self._tap = RecordingTap(lake)
         self._stopped, self._go = threading.Event(), threading.Event()
         self._tap.at_call = lambda _call: self._pause() if Stop.at(self._tap.verbs) == stop else None
         self.ended = ""
@@ -134,7 +135,7 @@ def accepted(scene: Scene, older: Polled, lake: Lake, meanwhile: Callable[[], No
     """Attempts after the older one until Conductor takes one's result, as in life. `meanwhile` happens as the first publishes."""
     polled = scene.retry(older)
     for chance in range(4):
-        tap = Tap(lake)
+        tap = RecordingTap(lake)
         if chance == 0:
             tap.before["head"] = meanwhile
         outcome = scene.run(polled, writes("newer"), tap)
@@ -148,7 +149,7 @@ def accepted(scene: Scene, older: Polled, lake: Lake, meanwhile: Callable[[], No
 def requests(scene: Scene, kind: Kind) -> list[str]:
     """What the older attempt asks of lakeFS where nothing disturbs it."""
     prepare(scene, kind)
-    tap = scene.tap
+    tap = RecordingTap(scene.lake)
     outcome = scene.run(scene.start(), kind.task(), tap)
     if outcome.status is not TaskStatus.COMPLETED:
         raise AssertionError(outcome.reason)

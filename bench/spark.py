@@ -16,18 +16,21 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import _lakefs
 
+from perago.attempt import transaction
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
 from perago.http.request import HttpTimeouts
-from perago.in_memory import attempt_parts, scenario
+from perago.in_memory.lake import MAIN
 from perago.lake.client import LakeFS
 from perago.model import BranchName, LakeAccess, Repository, WorkspaceRef
+from perago.operate.protocol_check.dict_task import DictTask
+from perago.operate.protocol_check.scene import Scene
 from perago.provision.progress import quiet
 from perago.spark import engine, options, s3a, workspace
 from perago.spark.session import SparkEngine
@@ -69,7 +72,7 @@ class Bench:
         self.store = _lakefs.Store(endpoints)
         self.repository = Repository(f"bench-spark-{secrets.token_hex(4)}")
         self.store.create_repository(self.repository)
-        self.scene = scenario.Scene(self.lake, self.repository, prefix="data/")
+        self.scene = Scene(self.lake, self.repository, prefix="data/")
         self.spark, self.root = spark, root
         self.body_seconds = 0.0
         self.seconds: dict[str, list[float]] = defaultdict(list)
@@ -83,14 +86,15 @@ class Bench:
             self.body_seconds = took(lambda: body(argument))
             return {}
 
-        polled, task = self.scene.start(), attempt_parts.DictTask(timed, read_only)
+        polled, task = self.scene.start(), DictTask(timed, read_only)
         around = workspace.SparkDependencies(self.spark, self.access, lambda: False)
 
         def made(ref: WorkspaceRef) -> workspace.SparkBranchWorkspace:
             return workspace.SparkBranchWorkspace(self.lake, ref, "data", around)
 
+        execution = replace(self.scene.execution(polled.attempt, task), workspaces=made)
         began = time.perf_counter()
-        outcome = self.scene.run(polled, task, workspaces=made)
+        outcome = transaction.run(execution, polled.input)
         seconds = time.perf_counter() - began
         if outcome.status is not TaskStatus.COMPLETED:
             raise SystemExit(f"an attempt failed: {outcome.reason}")
@@ -175,7 +179,7 @@ class Bench:
 
         def perago() -> None:
             self._attempted(f"{name}: write", lambda argument: copy(argument.spark, given, argument.output("out"), case.files))
-            self.lake.relocate(self.repository, scenario.MAIN, self._at(self.scene.a), timeout=60)
+            self.lake.relocate(self.repository, MAIN, self._at(self.scene.a), timeout=60)
 
         def by_hand() -> None:
             body = self.by_hand(f"{name}-write", lambda spark, work: copy(spark, given, f"file://{work}/out", case.files))

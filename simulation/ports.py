@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from perago.in_memory.attempt_parts import DictWorkspace, Files
 from perago.in_memory.conductor import FakeConductor
 from perago.in_memory.lake import MemoryLake
 from perago.lake.port import PAGE, Lake
 from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
+from perago.operate.protocol_check.dict_task import DictWorkspace, Files
 from simulation.actors import Actor
 
 _LISTINGS = frozenset({"branches", "uncommitted"})

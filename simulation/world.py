@@ -12,7 +12,6 @@ from perago.attempt.execution import Execution
 from perago.conductor import reporting
 from perago.conductor.port import Conductor, Polled, Snapshot
 from perago.errors import PeragoError, TaskStatus
-from perago.in_memory import attempt_parts
 from perago.in_memory.conductor import FakeConductor, TaskRow, WorkflowStep
 from perago.in_memory.lake import MAIN, MemoryLake
 from perago.lake.port import Lake
@@ -30,6 +29,7 @@ from perago.model import (
     WorkflowId,
     WorkspaceRef,
 )
+from perago.operate.protocol_check.dict_task import DictTask, workspace_input
 from perago.protocol import commit_labels, fence, staging_names
 from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
 from perago.supervisor import restore_accepted
@@ -349,7 +349,7 @@ class World:
 
     def _start(self, number: int, ref: CommitId) -> None:
         shape = self.setting.workflows[number]
-        first = attempt_parts.workspace_input(WorkspaceRef(REPOSITORY, MAIN, ref))
+        first = workspace_input(WorkspaceRef(REPOSITORY, MAIN, ref))
 
         def given(step: int) -> Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]]:
             earlier = [_reference(before) for before in reversed(range(step))] if shape.is_chained and step >= shape.lanes else []
@@ -382,7 +382,7 @@ class World:
         execution = Execution(
             worker.attempt,
             worker.execution,
-            attempt_parts.DictTask(worker.run),
+            DictTask(worker.run),
             lake,
             self.rules.fence(worker, conductor),
             lambda ref: workspace(net, lake, ref, PREFIX),

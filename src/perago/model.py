@@ -93,6 +93,9 @@ class WorkspaceRef:
     branch: BranchName
     ref: CommitId
 
+    def as_json(self) -> dict[str, str]:
+        return {"repository": self.repository, "branch": self.branch, "ref_type": "commit", "ref": self.ref}
+
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:

@@ -10,21 +10,22 @@ from typing import Any
 
 import pytest
 from tests.support.attempts import AttemptScene, writing
+from tests.support.recording import RecordingTap, RecordingTask
 
 from perago import events
 from perago.attempt import transaction
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
-from perago.in_memory.attempt_parts import DictTask, workspace_input
 from perago.in_memory.conductor import WorkflowStep
-from perago.in_memory.scenario import TASK, Tap, ref_of, writes
 from perago.model import CommitId, Outcome
+from perago.operate.protocol_check.dict_task import workspace_input
+from perago.operate.protocol_check.scene import TASK, ref_of, writes
 from perago.protocol.decision import UnlabelledHead
 
-TASKS: dict[str, Callable[[], DictTask]] = {"change": lambda: writing(x=b"2"), "no-op": DictTask}
+TASKS: dict[str, Callable[[], RecordingTask]] = {"change": lambda: writing(x=b"2"), "no-op": RecordingTask}
 
 
-class Unwarned(Tap):
+class Unwarned(RecordingTap):
     """The early check sees the branch at the input."""
 
     def __init__(self, scene: AttemptScene) -> None:
@@ -205,7 +206,7 @@ REFUSED = {
 @dataclass(frozen=True)
 class Run:
     outcome: Outcome
-    task: DictTask
+    task: RecordingTask
     verbs: list[str]
 
 

@@ -13,8 +13,8 @@ from perago.attempt import declared_task, transaction
 from perago.attempt.execution import Execution
 from perago.declare.task import TaskDeclaration, declaration_of
 from perago.errors import TaskStatus
-from perago.in_memory.scenario import ref_of
 from perago.model import Outcome, WorkspaceRef
+from perago.operate.protocol_check.scene import ref_of
 from perago.protocol.budget import DEFAULT, Budget
 from perago.workspace import local_workspace, options
 

@@ -5,9 +5,10 @@ from tests.support.attempts import AttemptScene, once, raising, writing
 
 from perago import events
 from perago.errors import LakeUnavailable, LakeUnknown, TaskStatus
-from perago.in_memory.attempt_parts import DictTask
-from perago.in_memory.scenario import MAIN, ref_of
+from perago.in_memory.lake import MAIN
 from perago.model import BranchName, ExecutionId, ObjectPath, Outcome
+from perago.operate.protocol_check.dict_task import DictTask
+from perago.operate.protocol_check.scene import ref_of
 from perago.protocol import commit_labels
 
 CUT = LakeUnknown("no answer from lakeFS, it may or may not have happened")

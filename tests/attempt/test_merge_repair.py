@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.attempts import AttemptScene, once, raising, writing
+from tests.support.recording import RecordingTap
 
 from perago import events
 from perago.conductor.port import Polled
 from perago.errors import LakeUnavailable, TaskStatus
-from perago.in_memory.attempt_parts import DictTask
-from perago.in_memory.scenario import Tap, ref_of
 from perago.model import Commit, Outcome
+from perago.operate.protocol_check.dict_task import DictTask
+from perago.operate.protocol_check.scene import ref_of
 
 
 def by_an_attempt(status: str, *, output_names_it: bool = False) -> Callable[[AttemptScene], Commit]:
@@ -59,7 +60,7 @@ KEPT = {
 }
 
 
-def meets(scene: AttemptScene, arrange: Callable[[AttemptScene], Commit]) -> tuple[Outcome, Commit, Tap]:
+def meets(scene: AttemptScene, arrange: Callable[[AttemptScene], Commit]) -> tuple[Outcome, Commit, RecordingTap]:
     tap, met = scene.tap, []
     polled = scene.start()
     tap.before["merge"] = once(lambda: met.append(arrange(scene)))
@@ -156,7 +157,7 @@ def test_a_removal_is_recorded_also_where_the_attempt_fails_after_it(scene: Atte
 def test_a_merge_that_does_not_hold_what_was_staged_fails_closed(memory: AttemptScene) -> None:
     """lakeFS's three-way merge has dropped files before."""
 
-    class Dropping(Tap):
+    class Dropping(RecordingTap):
         def commit(self, repository: object, ref: object) -> Commit:
             found = self._lake.commit(repository, ref)  # pyright: ignore[reportArgumentType]
             return Commit(found.id, found.parents, memory.head().meta_range_id[:-1] + "?", metadata=found.metadata)  # pyright: ignore[reportArgumentType]

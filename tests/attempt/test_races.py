@@ -12,9 +12,9 @@ from tests.support.attempts import AttemptScene, once, writing
 
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
-from perago.in_memory.attempt_parts import DictTask
-from perago.in_memory.scenario import ref_of, writes
 from perago.model import BranchName, CommitId, Outcome, WorkerId
+from perago.operate.protocol_check.dict_task import DictTask
+from perago.operate.protocol_check.scene import ref_of, writes
 
 
 @dataclass

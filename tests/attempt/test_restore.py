@@ -14,12 +14,13 @@ from perago.attempt import instrumentation
 from perago.attempt.restore import Restoration
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.errors import LakeUnknown, PublishFenceError, TaskStatus
-from perago.in_memory.attempt_parts import DictTask, DirectFence
 from perago.in_memory.lake import MemoryLake
-from perago.in_memory.scenario import ref_of, writes
 from perago.model import BranchName, CommitId, WorkspaceRef
+from perago.operate.protocol_check.dict_task import DictTask
+from perago.operate.protocol_check.scene import ref_of, writes
 from perago.protocol import staging_names
 
 

@@ -10,8 +10,8 @@ from perago.attempt import transaction
 from perago.attempt.rival_wait import Patience
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
-from perago.in_memory.scenario import Tap, ref_of, writes
 from perago.model import Outcome
+from perago.operate.protocol_check.scene import Tap, ref_of, writes
 
 
 @dataclass

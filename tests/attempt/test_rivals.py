@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import pytest
 from greenlet import greenlet
 from tests.support.attempts import AttemptScene, Slow, once, raising, writing
+from tests.support.recording import RecordingTap
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, LakeUnavailable, TaskStatus
-from perago.in_memory.attempt_parts import DictTask, workspace_input
 from perago.in_memory.conductor import WorkflowStep
 from perago.in_memory.lake import MemoryLake
-from perago.in_memory.scenario import TASK, Tap, ref_of, writes
 from perago.model import BranchName, CommitId, Outcome
+from perago.operate.protocol_check.dict_task import DictTask, workspace_input
+from perago.operate.protocol_check.scene import TASK, ref_of, writes
 from perago.protocol import staging_names
 
 
@@ -391,7 +392,7 @@ def test_what_lands_after_a_no_op_that_kept_its_input_is_replaced_by_the_next_st
 def test_attempts_on_other_branches_are_no_rivals(scene: AttemptScene) -> None:
     side = BranchName("side")
     scene.lake.create_branch(scene.repository, side, scene.a)
-    other = Tap(scene.lake)
+    other = RecordingTap(scene.lake)
     outcomes: list[Outcome] = []
     first = scene.start()
     elsewhere = {**first.input, "workspace": {**first.input["workspace"], "branch": side}}

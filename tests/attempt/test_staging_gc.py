@@ -16,7 +16,7 @@ from perago.attempt.staging_gc import TaskNotAsked, TaskNotFound, judge
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeUnavailable
-from perago.in_memory.scenario import MAIN
+from perago.in_memory.lake import MAIN
 from perago.model import BranchName, ExecutionId, Snapshot, TaskId, WorkerId, WorkflowId
 from perago.protocol import staging_names
 

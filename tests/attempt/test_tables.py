@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 from tests.support.attempts import AttemptScene, LakeFSAdmin, once, raising, writing
+from tests.support.recording import RecordingTask
 
 from perago.attempt import transaction
+from perago.conductor.direct_fence import DirectFence
 from perago.errors import LakeUnavailable, TaskStatus
-from perago.in_memory import attempt_parts
-from perago.in_memory.attempt_parts import DictTask, workspace_input
-from perago.in_memory.lake import MemoryLake
-from perago.in_memory.scenario import MAIN, Tap, ref_of
+from perago.in_memory.lake import MAIN, MemoryLake
 from perago.model import Attempt, BranchName, CommitId, Outcome, Repository, Snapshot, TaskId, WorkflowId
+from perago.operate.protocol_check.dict_task import DictTask, upload, workspace_input
+from perago.operate.protocol_check.scene import Tap, ref_of
 from perago.protocol import staging_names
 
 WRITES = {"create_branch", "delete_branch", "commit_branch", "merge", "relocate", "write", "delete_objects"}
@@ -92,7 +93,7 @@ def test_a_change_that_turns_out_to_be_none_is_a_no_op(scene: AttemptScene) -> N
 
     def undo() -> None:
         for name in scene.staging_branches():
-            attempt_parts.upload(scene.lake, scene.repository, name, "in/x", b"1")
+            upload(scene.lake, scene.repository, name, "in/x", b"1")
 
     tap.before["commit_branch"] = undo
     outcome = scene.run(polled, DictTask(same_again), tap)
@@ -147,7 +148,7 @@ def test_a_branch_that_is_a_tag_or_a_commit_is_refused_for_good(
         server: LakeFSAdmin = request.getfixturevalue("server")
         server.tag(scene.repository, "v1", scene.a)
     branch = {"commit": scene.a, "short": scene.a[:12], "tag": "v1"}[wrong]
-    task, tap = DictTask(writing(x=b"2").run, read_only), scene.tap
+    task, tap = RecordingTask(writing(x=b"2").run, read_only), scene.tap
     outcome = on_branch(scene, branch, task, tap)
     assert outcome.status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
     assert outcome.reason == (
@@ -160,7 +161,7 @@ def test_a_branch_that_is_a_tag_or_a_commit_is_refused_for_good(
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_branch_that_does_not_exist_is_named(scene: AttemptScene, read_only: bool) -> None:
-    task, tap = DictTask(writing(x=b"2").run, read_only), scene.tap
+    task, tap = RecordingTask(writing(x=b"2").run, read_only), scene.tap
     outcome = on_branch(scene, "missing", task, tap)
     assert outcome.status is TaskStatus.FAILED
     assert outcome.reason == f"branch missing does not exist in repository {scene.repository}"
@@ -319,7 +320,7 @@ def test_requests_to_conductor_where_the_head_is_the_input(scene: AttemptScene) 
     """The attempt fence before staging and before publishing; nothing is asked about the head."""
     asked: list[str] = []
 
-    class Counting(attempt_parts.DirectFence):
+    class Counting(DirectFence):
         def snapshot(self, attempt: Attempt) -> Snapshot:
             asked.append("snapshot")
             return super().snapshot(attempt)

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from tests.support.attempts import AttemptScene, once, raising, writing
+from tests.support.recording import RecordingTask
 
 from perago import events
 from perago.attempt import cancellation, port, transaction
 from perago.attempt.execution import Execution
+from perago.conductor.direct_fence import DirectFence
 from perago.errors import (
     ConductorUnavailable,
     LakeUnavailable,
@@ -22,10 +24,9 @@ from perago.errors import (
     WorkspaceError,
 )
 from perago.events import Effect
-from perago.in_memory import attempt_parts
-from perago.in_memory.attempt_parts import DictTask, DictWorkspace
-from perago.in_memory.scenario import ref_of
 from perago.model import BranchName, Listing, TaskInput, WorkspaceRef
+from perago.operate.protocol_check.dict_task import DictChange, DictTask, DictWorkspace, Files, upload
+from perago.operate.protocol_check.scene import ref_of
 from perago.protocol import staging_names
 from perago.workspace import local_workspace, options
 
@@ -42,13 +43,13 @@ def fails(error: BaseException) -> Any:
 @pytest.mark.parametrize(
     ("task", "status", "reason"),
     [
-        (DictTask(pre=fails(PreGuardrailViolation("pre guardrail"))), TERMINAL, "pre guardrail"),
+        (RecordingTask(pre=fails(PreGuardrailViolation("pre guardrail"))), TERMINAL, "pre guardrail"),
         (DictTask(fails(TaskTerminalError("never"))), TERMINAL, "never"),
         (DictTask(fails(TaskFailed("later"))), FAILED, "later"),
         (DictTask(fails(OSError("disk"))), FAILED, "OSError: disk"),
         (DictTask(fails(SystemExit(3))), FAILED, "the body ended with SystemExit: 3"),
         (DictTask(fails(KeyboardInterrupt())), FAILED, "the body ended with KeyboardInterrupt without a message"),
-        (DictTask(post=fails(PostGuardrailViolation("post guardrail"))), FAILED, "post guardrail"),
+        (RecordingTask(post=fails(PostGuardrailViolation("post guardrail"))), FAILED, "post guardrail"),
     ],
 )
 def test_failures_before_publication(memory: AttemptScene, task: DictTask, status: TaskStatus, reason: str) -> None:
@@ -68,14 +69,14 @@ def test_an_input_that_does_not_satisfy_the_contract_reads_nothing(memory: Attem
 
 
 def test_the_body_does_not_run_after_a_failed_pre_check(memory: AttemptScene) -> None:
-    task = DictTask(pre=fails(PreGuardrailViolation("no")))
+    task = RecordingTask(pre=fails(PreGuardrailViolation("no")))
     memory.run(memory.start(), task)
     assert task.calls == []
 
 
 def test_checks_see_the_input_before_and_the_result_after(memory: AttemptScene) -> None:
     seen: list[Listing] = []
-    task = DictTask(writing(y=b"2").run, pre=seen.append, post=seen.append)
+    task = RecordingTask(writing(y=b"2").run, pre=seen.append, post=seen.append)
     memory.run(memory.start(), task)
     assert [listing.files for listing in seen] == [["x"], ["x", "y"]]
 
@@ -109,7 +110,7 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
         polled = memory.start()
         prepare(polled)
         execution = memory.execution(polled.attempt, writing(x=b"2"))
-        fence = attempt_parts.DirectFence(memory.conductor, lease)
+        fence = DirectFence(memory.conductor, lease)
         outcome = transaction.run(_with(execution, conductor=fence), polled.input)
         assert outcome.status is FAILED
         return str(outcome.reason)
@@ -121,7 +122,7 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
 
 
 def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: AttemptScene) -> None:
-    class Unreachable(attempt_parts.DirectFence):
+    class Unreachable(DirectFence):
         def snapshot(self, attempt: Any) -> Any:
             raise ConductorUnavailable("Conductor cannot be reached")
 
@@ -201,11 +202,11 @@ def test_cancelled_attempt_stops_at_the_next_step(
     def step(name: str) -> Callable[[object], None]:
         return lambda _given: steps.append(name)
 
-    def body(files: attempt_parts.Files) -> None:
+    def body(files: Files) -> None:
         steps.append("body")
         files["x"] = b"2"
 
-    task = DictTask(body, pre=step("pre"), post=step("post"))
+    task = RecordingTask(body, pre=step("pre"), post=step("post"))
     outcome = memory.run(memory.start(), task, None, lambda ref: CancelledAt(method, cancel, memory.lake, ref, "in/"))
     assert (outcome.status, outcome.reason) == (FAILED, "the attempt was called off: the worker was stopped")
     assert steps == checked
@@ -222,21 +223,23 @@ def test_attempt_cancelled_during_the_body_ends_as_cancelled(
         if error is not None:
             raise error
 
-    task = DictTask(body, post=fails(AssertionError("not reached")))
+    task = RecordingTask(body, post=fails(AssertionError("not reached")))
     outcome = memory.run(memory.start(), task)
     assert (outcome.status, outcome.reason) == (FAILED, "the attempt was called off: the worker was stopped")
 
 
 def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: AttemptScene) -> None:
-    made: list[DictWorkspace] = []
+    closed: list[DictWorkspace] = []
 
     class Unopened(DictWorkspace):
         def open(self) -> None:
-            made.append(self)
             raise LakeUnavailable("download")
 
+        def close(self) -> None:
+            closed.append(self)
+
     memory.run(memory.start(), DictTask(), None, lambda ref: Unopened(memory.lake, ref))
-    assert made[0].is_closed
+    assert len(closed) == 1
 
 
 def test_a_revocation_that_fails_stops_the_publication(scene: AttemptScene) -> None:
@@ -289,12 +292,12 @@ class BranchWorkspace(DictWorkspace):
 
     def write(self, path: str, data: bytes) -> None:
         assert self.branch is not None, "a read-only task has no branch"
-        attempt_parts.upload(self._lake, self._source.repository, self.branch, self._prefix + path, data)
+        upload(self._lake, self._source.repository, self.branch, self._prefix + path, data)
 
     def changed(self) -> Any:
         assert self.branch is not None
         changes = list(self._lake.uncommitted(self._source.repository, self.branch))
-        return attempt_parts.DictChange({change.path: b"" for change in changes}, ())
+        return DictChange({change.path: b"" for change in changes}, ())
 
     def fill(self, branch: BranchName) -> None:
         assert branch == self.branch
@@ -338,7 +341,7 @@ def test_such_a_body_that_was_revoked_is_stale(scene: AttemptScene) -> None:
 
     class Unaware(BranchWorkspace):
         def changed(self) -> Any:
-            return attempt_parts.DictChange({"x": b""}, ())
+            return DictChange({"x": b""}, ())
 
     outcome = scene.run(scene.start(), DictTask(revoked), None, lambda ref: Unaware(scene.lake, ref, "in/"))
     assert "another attempt took this one's right to publish" in str(outcome.reason)

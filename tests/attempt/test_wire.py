@@ -15,9 +15,9 @@ from perago.attempt import transaction
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
 from perago.http.request import HttpTimeouts
-from perago.in_memory.scenario import ref_of, writes
 from perago.lake import client
 from perago.model import Outcome
+from perago.operate.protocol_check.scene import ref_of, writes
 from perago.protocol.budget import DEFAULT
 
 PUBLISH = {"merge": "POST .*/refs/perago-staging-.*/merge/", "relocate": "PUT .*/hard_reset"}

@@ -15,9 +15,9 @@ from lakefs_sdk.api_client import ApiClient
 from lakefs_sdk.configuration import Configuration
 from tests.support.operator import OperatorHarness
 
-from perago.in_memory import scenario
 from perago.lake.client import LakeFS
-from perago.operate import protocol_check
+from perago.operate.protocol_check import checks, merge_interruption
+from perago.operate.protocol_check.scene import Scene
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "publication_smoke.py"
 
@@ -41,7 +41,7 @@ def test_every_check_holds_and_nothing_is_left(harness: OperatorHarness) -> None
     said = harness.perago("doctor", "--publication", harness.repository)
     assert said.code == 0, said.out + said.err
     lines = said.out.splitlines()
-    assert len(lines) == len(protocol_check.CHECKS) == 14
+    assert len(lines) == len(checks.CHECKS) == 14
     assert all(line.endswith(": ok") for line in lines)
     assert branches_and_tags(harness) == ["main"]
     assert harness.head() == before
@@ -59,7 +59,7 @@ def test_the_script_is_the_same(harness: OperatorHarness) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count('"holds": true') == len(protocol_check.CHECKS)
+    assert done.stdout.count('"holds": true') == len(checks.CHECKS)
 
 
 def no_interruption(_lake: LakeFS, *_arguments: object) -> None:
@@ -93,18 +93,18 @@ merge, commit_branch, branches = LakeFS.merge, LakeFS.commit_branch, LakeFS.bran
 @pytest.mark.parametrize(
     ("changes", "check"),
     [
-        ({"interrupt_updates": no_interruption}, protocol_check.interruption),
-        ({"merge": merge_by_commit, "commit_branch": remember}, protocol_check.by_name),
-        ({"merge": merge_by_commit, "commit_branch": remember}, protocol_check.revocation),
-        ({"merge": without_labels}, protocol_check.labels_survive),
-        ({"branches": list_nothing}, protocol_check.live_rivals),
-        ({"branches": list_nothing}, protocol_check.revocation),
+        ({"interrupt_updates": no_interruption}, checks.interruption),
+        ({"merge": merge_by_commit, "commit_branch": remember}, checks.by_name),
+        ({"merge": merge_by_commit, "commit_branch": remember}, checks.revocation),
+        ({"merge": without_labels}, checks.labels_survive),
+        ({"branches": list_nothing}, checks.live_rivals),
+        ({"branches": list_nothing}, checks.revocation),
     ],
 )
 def test_a_lakefs_that_does_not_do_what_it_should(
-    harness: OperatorHarness, changes: dict[str, Any], check: Callable[[scenario.Scene], None]
+    harness: OperatorHarness, changes: dict[str, Any], check: Callable[[Scene], None]
 ) -> None:
-    with mock.patch.multiple(LakeFS, **changes), mock.patch.object(protocol_check, "CHECKS", (check,)):
+    with mock.patch.multiple(LakeFS, **changes), mock.patch.object(checks, "CHECKS", (check,)):
         said = harness.perago("doctor", "--publication", harness.repository)
     assert said.code == 1, said.out
     assert ": FAILED: " in said.out
@@ -116,7 +116,7 @@ def test_a_lakefs_that_does_not_do_what_it_should(
 def test_nothing_is_left_after_an_interruption(harness: OperatorHarness, number: signal.Signals) -> None:
     """In the midst of the check that takes longest, which has a merge under way."""
     program = (
-        "from perago.operate import protocol_check as checks; checks.CHECKS = (checks.merge, checks.interruption); "
+        "from perago.operate.protocol_check import checks; checks.CHECKS = (checks.merge, checks.interruption); "
         "from perago.cli.main import main; main()"
     )
     process = subprocess.Popen(
@@ -141,8 +141,8 @@ def test_nothing_is_left_after_an_interruption(harness: OperatorHarness, number:
 def test_what_cannot_be_checked_is_no_failure(harness: OperatorHarness) -> None:
     """A server that runs no hooks."""
     with (
-        mock.patch.object(protocol_check, "CHECKS", (protocol_check.interruption,)),
-        mock.patch.object(protocol_check, "_waiting_hook", return_value=_no_hook),
+        mock.patch.object(checks, "CHECKS", (checks.interruption,)),
+        mock.patch.object(merge_interruption, "_waiting_hook", return_value=_no_hook),
     ):
         said = harness.perago("doctor", "--publication", harness.repository)
     assert said.code == 0, said.out

@@ -9,8 +9,9 @@ from tests.support.spark import SparkHarness, requires
 
 from perago import SparkWorkspace, events
 from perago.errors import TaskStatus
-from perago.in_memory import attempt_parts, scenario
 from perago.model import BranchName
+from perago.operate.protocol_check.dict_task import upload
+from perago.operate.protocol_check.scene import ref_of
 
 ROWS = "id int, kind string"
 
@@ -39,7 +40,7 @@ def test_what_a_body_writes_is_published_on_its_input_and_nothing_else(harness: 
     assert outcome.output is not None
     assert outcome.output["result"] == {"rows": 10}
     head = harness.head()
-    assert (scenario.ref_of(outcome), head.parents) == (head.id, (a,))
+    assert (ref_of(outcome), head.parents) == (head.id, (a,))
     new = set(harness.paths()) - set(harness.paths(a))
     assert new
     assert all(path.startswith("in/out/part-") and path.endswith(".parquet") for path in new)
@@ -49,7 +50,7 @@ def test_a_body_that_writes_nothing_leaves_the_branch_where_it_is(harness: Spark
     a = harness.csv("raw/rows.csv")
     outcome = harness.run(lambda workspace: {"rows": workspace.spark.read.csv(workspace.input("raw")).count()})
     assert completed(outcome)
-    assert (scenario.ref_of(outcome), harness.head().id) == (a, a)
+    assert (ref_of(outcome), harness.head().id) == (a, a)
 
 
 def test_a_read_only_task_has_no_output_and_no_branch(harness: SparkHarness) -> None:
@@ -64,7 +65,7 @@ def test_a_read_only_task_has_no_output_and_no_branch(harness: SparkHarness) -> 
 
     outcome = harness.run(body, read_only=True)
     assert completed(outcome)
-    assert (scenario.ref_of(outcome), harness.head().id, branches) == (a, a, [])
+    assert (ref_of(outcome), harness.head().id, branches) == (a, a, [])
     for write in (lambda workspace: workspace.output("x"), lambda workspace: workspace.write_text("x", "y")):
         refused = harness.run(write, read_only=True)
         assert refused.status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
@@ -79,7 +80,7 @@ def test_a_retry_replaces_an_abandoned_publication(harness: SparkHarness) -> Non
     outcome = harness.run(double, harness.scene.retry(first))
     assert completed(outcome)
     assert harness.head().parents == (a,)
-    assert harness.head().id not in {a, scenario.ref_of(abandoned)}
+    assert harness.head().id not in {a, ref_of(abandoned)}
 
 
 def test_a_path_is_overwritten_while_it_is_read(harness: SparkHarness) -> None:
@@ -189,7 +190,7 @@ def test_leftovers_of_committers_are_not_published_and_those_of_the_input_stay(h
     def body(workspace: SparkWorkspace) -> object:
         branch = BranchName(workspace.output("x").split("/")[3])
         for path in ("in/new/_temporary/0/part", "in/new/__magic_job-1/part.pendingset", "in/new/", "new/"):
-            attempt_parts.upload(harness.scene.lake, harness.scene.repository, branch, path, b"")
+            upload(harness.scene.lake, harness.scene.repository, branch, path, b"")
         workspace.write_text("new/data", "data")
         return {}
 

@@ -17,8 +17,8 @@ from tests.support.worker_harness import eventually
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
 from perago.errors import RuntimeConfigError, TaskStatus
-from perago.in_memory import scenario
 from perago.model import LakeAccess
+from perago.operate.protocol_check.scene import ref_of
 from perago.process.child_process import ChildProcess
 from perago.spark import connect, options, runtime, session
 from perago.spark.driver import Driver
@@ -99,7 +99,7 @@ def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(
     harness.scene.a = harness.head().id
     read = harness.run(lambda workspace: {"rows": workspace.spark.read.parquet(workspace.input("out")).count()})
     assert completed(read)
-    assert (scenario.ref_of(read), harness.head().id) == (harness.scene.a, harness.scene.a)
+    assert (ref_of(read), harness.head().id) == (harness.scene.a, harness.scene.a)
 
 
 def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(harness: SparkHarness) -> None:

@@ -9,7 +9,7 @@ from tests.support.spark import SparkHarness
 
 from perago import SparkWorkspace
 from perago.errors import LakeConflict, TaskStatus
-from perago.in_memory import scenario
+from perago.in_memory.lake import MAIN
 from perago.model import BranchName
 
 RENAMING = {
@@ -165,8 +165,8 @@ def test_two_branches_of_one_table_cannot_be_merged(harness: SparkHarness) -> No
 
     assert completed(harness.run(body))
     merge: dict[str, Any] = {"message": "by hand", "metadata": {}, "timeout": 30}
-    lake.merge(repository, sides[0], scenario.MAIN, **merge)
+    lake.merge(repository, sides[0], MAIN, **merge)
     with pytest.raises(LakeConflict):
-        lake.merge(repository, sides[1], scenario.MAIN, **merge)
+        lake.merge(repository, sides[1], MAIN, **merge)
     for side in sides:
         lake.delete_branch(repository, side)

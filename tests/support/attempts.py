@@ -3,28 +3,35 @@
 import base64
 import json
 import secrets
+import tempfile
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from greenlet import getcurrent
+from tests.support.recording import RecordingTap, RecordingTask
 
 from perago import events
+from perago.attempt import port, transaction
+from perago.attempt.execution import Execution
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeForbidden
 from perago.http.request import HttpTimeouts
-from perago.in_memory import attempt_parts
-from perago.in_memory.lake import MemoryLake, RequestStep
-from perago.in_memory.scenario import MAIN, Scene
+from perago.in_memory.conductor import WorkflowStep
+from perago.in_memory.lake import MAIN, MemoryLake, RequestStep
 from perago.lake import client
-from perago.model import BranchName, Commit, ExecutionId, Repository
+from perago.model import Attempt, BranchName, Commit, CommitId, ExecutionId, Outcome, Repository, WorkspaceRef
+from perago.operate.protocol_check.dict_task import upload, workspace_input
+from perago.operate.protocol_check.scene import TASK, Scene
 from perago.protocol import commit_labels, staging_names
 
 Files = dict[str, bytes]
+Workspaces = Callable[[WorkspaceRef], port.AttemptWorkspace]
 
 
 def once(action: Callable[[], object]) -> Callable[[], None]:
@@ -61,16 +68,45 @@ class Slow:
 
 @dataclass
 class AttemptScene(Scene):
-    """A scene whose requests are counted by verb and whose branch can be made dirty or protected."""
+    """A scene that records requests and events, and whose branch can be made dirty or protected."""
 
     calls: Counter[str] = field(default_factory=Counter[str])
     protect: Callable[[], None] = lambda: None
+    heard: list[events.Event] = field(default_factory=list[events.Event])
 
     def __post_init__(self) -> None:
         self.a = self.publish({"in/x": b"1", "other": b"outside"}).id
 
+    @property
+    def tap(self) -> RecordingTap:
+        return RecordingTap(self.lake)
+
+    def content(self, ref: CommitId) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        with tempfile.TemporaryDirectory(prefix="perago-testing-") as directory:
+            for number, info in enumerate(self.lake.objects(self.repository, ref, "").objects):
+                self.lake.read(self.repository, ref, info, Path(directory) / str(number))
+                found[info.path] = (Path(directory) / str(number)).read_bytes()
+        return found
+
+    def staging_branches(self) -> list[BranchName]:
+        return [found.name for found in self.lake.branches(self.repository, staging_names.PREFIX)]
+
+    def start(self, ref: CommitId | None = None, steps: int = 1) -> Polled:
+        """A workflow whose later steps take what the one before them left; its first attempt."""
+        first = WorkflowStep(TASK, "s0", workspace_input(replace(self.target(), ref=ref or self.a)))
+        self.conductor.start([first, *(WorkflowStep(TASK, f"s{number}", _input_from(number - 1)) for number in range(1, steps))])
+        return self.poll()
+
+    def execution(self, attempt: Attempt, task: port.Task, lake: Any = None, workspaces: Workspaces | None = None) -> Execution:
+        made = replace(super().execution(attempt, task, lake), emit=self.heard.append)
+        return made if workspaces is None else replace(made, workspaces=workspaces)
+
+    def run(self, polled: Polled, task: port.Task, lake: Any = None, workspaces: Workspaces | None = None) -> Outcome:
+        return transaction.run(self.execution(polled.attempt, task, lake, workspaces), polled.input)
+
     def dirty(self) -> None:
-        attempt_parts.upload(self.lake, self.repository, MAIN, "dirt", b"uncommitted")
+        upload(self.lake, self.repository, MAIN, "dirt", b"uncommitted")
 
     def failures(self) -> list[str]:
         return [event.detail for event in self.heard if isinstance(event, events.Done) and event.error]
@@ -89,7 +125,7 @@ class AttemptScene(Scene):
     def publish_as(self, polled: Polled, files: dict[str, bytes]) -> Commit:
         """A commit with the labels of this attempt, whatever Conductor says of it."""
         for path, data in files.items():
-            attempt_parts.upload(self.lake, self.repository, self.branch, path, data)
+            upload(self.lake, self.repository, self.branch, path, data)
         created = self.conductor.snapshot(polled.attempt.workflow_id, polled.attempt.task_id).workflow_created
         metadata = commit_labels.write(polled.attempt, ExecutionId(secrets.token_hex(8)), self.a, created)
         return self.lake.commit_branch(self.repository, self.branch, "publish", metadata)
@@ -105,14 +141,18 @@ class AttemptScene(Scene):
         return {"workspace": shown, "result": {}}
 
 
-def writing(**files: bytes) -> attempt_parts.DictTask:
+def _input_from(number: int) -> Callable[[Any], Any]:
+    return lambda outputs: {**outputs[f"s{number}"], "params": {}}
+
+
+def writing(**files: bytes) -> RecordingTask:
     """A task that writes these files; a double underscore stands for a slash."""
 
     def body(workspace: Files) -> dict[str, int]:
         workspace.update({name.replace("__", "/"): data for name, data in files.items()})
         return {"files": len(files)}
 
-    return attempt_parts.DictTask(body)
+    return RecordingTask(body)
 
 
 def memory_scene() -> AttemptScene:

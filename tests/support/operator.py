@@ -17,11 +17,12 @@ from tests.support.conductor_sites import RealConductorSite, take
 from perago.attempt import transaction
 from perago.attempt.execution import Execution
 from perago.cli import main
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
-from perago.in_memory import attempt_parts
-from perago.in_memory.scenario import ref_of, writes
 from perago.model import BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkflowId, WorkspaceRef
+from perago.operate.protocol_check.dict_task import DictWorkspace, upload, workspace_input
+from perago.operate.protocol_check.scene import ref_of, writes
 from perago.protocol import staging_names
 
 MAIN = BranchName("main")
@@ -103,7 +104,7 @@ class OperatorHarness:
     # the branch
 
     def write(self, path: str, data: bytes = b"x", branch: BranchName = MAIN) -> None:
-        attempt_parts.upload(self.server.lake, self.repository, branch, path, data)
+        upload(self.server.lake, self.repository, branch, path, data)
 
     def by_hand(self, path: str, data: bytes = b"x", branch: BranchName = MAIN) -> CommitId:
         self.write(path, data, branch)
@@ -119,7 +120,7 @@ class OperatorHarness:
 
     def start(self, ref: CommitId, steps: int = 1) -> Polled:
         """Later steps take what the one before them left."""
-        first = attempt_parts.workspace_input(WorkspaceRef(self.repository, MAIN, ref))
+        first = workspace_input(WorkspaceRef(self.repository, MAIN, ref))
         inputs: list[Mapping[str, Any]] = [first]
         inputs += [{"workspace": f"${{s{number}.output.workspace}}", "params": {}} for number in range(steps - 1)]
         tasks = [
@@ -138,8 +139,8 @@ class OperatorHarness:
             staging_names.execution_id(time.time(), secrets.token_bytes(8)),
             writes(f"data-{secrets.token_hex(4)}"),
             self.server.lake,
-            attempt_parts.DirectFence(self.real.conductor),
-            lambda ref: attempt_parts.DictWorkspace(self.server.lake, ref, "in/"),
+            DirectFence(self.real.conductor),
+            lambda ref: DictWorkspace(self.server.lake, ref, "in/"),
         )
         outcome = transaction.run(execution, polled.input)
         return Published(ref_of(outcome), polled, outcome)

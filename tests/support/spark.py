@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tests.support.attempts import AttemptScene
+from tests.support.recording import RecordingTask
 
 from perago import SparkWorkspace, events
 from perago.conductor.port import Polled
-from perago.in_memory import attempt_parts
 from perago.model import Commit, CommitId, LakeAccess, Listing, Outcome, WorkspaceRef
+from perago.operate.protocol_check.dict_task import Files
 from perago.spark import session, workspace
 
 Body = Callable[[SparkWorkspace], object]
@@ -27,7 +28,7 @@ class SparkHarness:
     heard: list[events.Event] = field(default_factory=list[events.Event])
 
     def run(self, body: Body, polled: Polled | None = None, *, read_only: bool = False, **checks: Any) -> Outcome:
-        task = attempt_parts.DictTask(cast("Callable[[attempt_parts.Files], object]", body), read_only, **checks)
+        task = RecordingTask(cast("Callable[[Files], object]", body), read_only, **checks)
         return self.scene.run(polled or self.scene.start(), task, workspaces=self.workspace)
 
     def workspace(self, ref: WorkspaceRef) -> workspace.SparkBranchWorkspace:

@@ -34,8 +34,7 @@ _NOT_THE_AUTHORS = tuple(
 def completed(workspace: WorkspaceRef | None, result: Mapping[str, Any]) -> Outcome:
     if workspace is None:
         return Outcome(TaskStatus.COMPLETED, {"result": result})
-    shown = {"repository": workspace.repository, "branch": workspace.branch, "ref_type": "commit", "ref": workspace.ref}
-    return Outcome(TaskStatus.COMPLETED, {"workspace": shown, "result": result})
+    return Outcome(TaskStatus.COMPLETED, {"workspace": workspace.as_json(), "result": result})
 
 
 def failed(error: BaseException, max_length: int = REASON_MAX_LENGTH) -> Outcome:

@@ -24,11 +24,11 @@ class Staging:
     target: WorkspaceRef
     handle: Handle | None = field(default=None, init=False)
     """The branch at the input commit, once it was created."""
+    name: BranchName = field(init=False)
     _cleanup: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
 
-    @property
-    def name(self) -> BranchName:
-        return staging_names.staging_branch(self.attempt, self.execution, self.target.branch)
+    def __post_init__(self) -> None:
+        self.name = staging_names.staging_branch(self.attempt, self.execution, self.target.branch)
 
     def __enter__(self) -> Self:
         return self

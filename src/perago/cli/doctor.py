@@ -11,8 +11,9 @@ from rich.text import Text
 from perago.cli import _inputs, _repository
 from perago.errors import SetupError
 from perago.operate import doctor as diagnosis
-from perago.operate import findings, protocol_check, servers
+from perago.operate import findings, servers
 from perago.operate.findings import Finding, Level
+from perago.operate.protocol_check import runner
 from perago.protocol import decision
 from perago.terminal import console
 
@@ -82,8 +83,8 @@ def _check_publication(target: str, base: str, *, as_json: bool) -> None:
         _repository.interruptible(),
     ):
         lake.branch(repository, start)
-        results: list[protocol_check.Result] = []
-        for result in protocol_check.run(protocol_check.Ground(lake, lake_settings, repository, start)):
+        results: list[runner.Result] = []
+        for result in runner.run(runner.Ground(lake, lake_settings, repository, start)):
             results.append(result)
             if not as_json:
                 _show_result(result)
@@ -121,7 +122,7 @@ def _table(found: Sequence[Finding]) -> Table:
     return table
 
 
-def _show_result(result: protocol_check.Result) -> None:
+def _show_result(result: runner.Result) -> None:
     if result.fault is not None:
         verdict = Text(f"FAILED: {console.printable(result.fault)}", style="bold red")
     elif result.unknown is not None:

@@ -78,7 +78,7 @@ class Contract:
         """Conductor's output; `workspace` names the commit that holds the result."""
         if (workspace is None) != (self.kind is WorkspaceKind.NONE):
             raise ValueError("a workspace task has a workspace output, and no other has")
-        return {"result": result} if workspace is None else {"workspace": workspace_json(workspace), "result": result}
+        return {"result": result} if workspace is None else {"workspace": workspace.as_json(), "result": result}
 
     def _as_model(self, returned: object) -> BaseModel:
         if isinstance(returned, self.result):
@@ -101,10 +101,6 @@ class Contract:
         except (PydanticSerializationError, RecursionError) as wrong:
             raise TaskResultError(f"result cannot be written as JSON: {' '.join(str(wrong).split())}") from wrong
         return cast("Json", written)
-
-
-def workspace_json(workspace: WorkspaceRef) -> Json:
-    return {"repository": workspace.repository, "branch": workspace.branch, "ref_type": "commit", "ref": workspace.ref}
 
 
 def _workspace(given: Mapping[str, Any]) -> WorkspaceRef:

@@ -21,7 +21,7 @@ from perago.dev.stack import Endpoints, Stack
 from perago.errors import SetupError
 from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
-from perago.model import BranchName, Commit, CommitId, Repository
+from perago.model import BranchName, Commit, CommitId, Repository, WorkspaceRef
 from perago.process import child_process
 from perago.supervisor import status as worker_status
 from perago.terminal import console
@@ -66,7 +66,7 @@ class Demo:
     def run(self) -> None:
         seed = self._create_repository()
         with self._interceptor() as interceptor, self._worker(interceptor) as worker, screen.board() as board:
-            workspace = {"repository": REPOSITORY, "branch": MAIN, "ref_type": "commit", "ref": seed}
+            workspace = WorkspaceRef(REPOSITORY, MAIN, seed).as_json()
             worker.start()
             worker.require_started(self._stack.wait)
             workflow_id = pipeline.start(self._conductor, workspace, self._options.scale)

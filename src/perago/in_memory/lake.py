@@ -80,10 +80,8 @@ class MemoryLake:
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
         """Write bytes to a branch; uncommitted, like any upload."""
-        checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        with self._lock:
-            self._blobs[checksum] = data
-            return self._upload(repository, branch, ObjectInfo(path, len(data), checksum, content_type, metadata or {}))
+        info = ObjectInfo(path, len(data), self._keep_bytes(data), content_type, metadata or {})
+        return self._upload(repository, branch, info)
 
     def publish(self, repository: Repository, branch: BranchName, files: Mapping[str, bytes], message: str = "publish") -> Commit:
         """Put files and commit them, without the gate: a change by another writer."""
@@ -92,13 +90,13 @@ class MemoryLake:
         return self._commit_staged(repository, branch, message, {})
 
     def get(self, repository: Repository, ref: Ref, path: ObjectPath) -> bytes:
-        return self._blobs[self._entry(repository, ref, path).checksum]
+        return self._load(self._entry(repository, ref, path).checksum)
 
     def content(self, repository: Repository, ref: Ref) -> dict[ObjectPath, bytes]:
         """Every object at `ref`, uncommitted ones of a branch included."""
         with self._lock:
             entries = self._store(repository).tree(ref).entries
-            return {path: self._blobs[entry.checksum] for path, entry in entries.items()}
+            return {path: self._load(entry.checksum) for path, entry in entries.items()}
 
     def tag(self, repository: Repository, name: str, ref: Ref) -> None:
         store = self._store(repository)
@@ -242,10 +240,9 @@ class MemoryLake:
 
     def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
         self._enter("read")
-        data = memoryview(self.get(repository, ref, info.path))
+        checksum = self._entry(repository, ref, info.path).checksum
         self.gate("read", RequestStep.AFTER)
-        receive = transfer.save(f"read {info.path!r} of {repository}@{ref}", info, into)
-        return receive(ReplyHead(200, {}, len(data)), [data])
+        return self._save(f"read {info.path!r} of {repository}@{ref}", checksum, info, into)
 
     def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
         for info in infos:
@@ -265,10 +262,10 @@ class MemoryLake:
         metadata: Mapping[str, str],
     ) -> ObjectInfo:
         self._enter("write")
-        object_headers.headers(f"write {path!r} to {repository}/{branch}", content_type, metadata)
-        with transfer.upload(source) as file:
-            data = file.content()
-        info = self.put(repository, branch, path, data, content_type=content_type, metadata=metadata)
+        what = f"write {path!r} to {repository}/{branch}"
+        object_headers.headers(what, content_type, metadata)
+        size, checksum = self._keep_file(what, path, source)
+        info = self._upload(repository, branch, ObjectInfo(path, size, checksum, content_type, metadata))
         self.gate("write", RequestStep.AFTER)
         return info
 
@@ -276,7 +273,7 @@ class MemoryLake:
         for file in files:
             self._enter("write")
             object_headers.headers(f"write {file.path!r} to {repository}/{branch}", file.content_type, file.metadata)
-            info = self._put_small(repository, branch, file)
+            info = self.put(repository, branch, file.path, file.data, content_type=file.content_type, metadata=file.metadata)
             self.gate("write", RequestStep.AFTER)
             yield info
 
@@ -305,6 +302,29 @@ class MemoryLake:
             if len(page) < PAGE:
                 return
 
+    # where the bytes are kept, by checksum
+
+    def _keep_bytes(self, data: bytes) -> str:
+        checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        with self._lock:
+            self._blobs[checksum] = data
+        return checksum
+
+    def _keep_file(self, what: str, path: ObjectPath, source: Path) -> tuple[int, str]:
+        """The size and the checksum of the file's bytes. `what` and `path` are for errors."""
+        del what, path
+        with transfer.upload(source) as file:
+            data = file.content()
+        return len(data), self._keep_bytes(data)
+
+    def _load(self, checksum: str) -> bytes:
+        return self._blobs[checksum]
+
+    def _save(self, what: str, checksum: str, info: ObjectInfo, into: Path) -> str:
+        """Save as a download does; returns the MD5 of the bytes."""
+        data = memoryview(self._load(checksum))
+        return transfer.save(what, info, into)(ReplyHead(200, {}, len(data)), [data])
+
     # inside
 
     def _enter(self, verb: str) -> None:
@@ -328,9 +348,6 @@ class MemoryLake:
         if store.is_protected(branch):
             raise LakeForbidden(f"{action} in {repository}/{branch}: the branch is protected")
         return store.branch(branch)
-
-    def _put_small(self, repository: Repository, branch: BranchName, file: SmallFile) -> ObjectInfo:
-        return self.put(repository, branch, file.path, file.data, content_type=file.content_type, metadata=file.metadata)
 
     def _upload(self, repository: Repository, branch: BranchName, info: ObjectInfo) -> ObjectInfo:
         """Bytes that are kept already become an object on the branch."""

@@ -62,20 +62,21 @@ class LakeApi:
         )
 
     def close(self) -> None:
+        """Close the idle connections; the client stays usable."""
         self.http.close()
 
-    def get(self, verb: str, what: str, target: str, decoded: Callable[[decode.Json], T]) -> T:
+    def get_json(self, verb: str, what: str, target: str, decoded: Callable[[decode.Json], T]) -> T:
         """Read a JSON object and decode it."""
         return self.http.call(HttpRequest(verb, what, "GET", target, self.timeouts.request), json_reply(decoded))
 
-    def pages(self, verb: str, what: str, target: str, amount: int = PAGE) -> Iterator[Sequence[decode.Json]]:
+    def get_pages(self, verb: str, what: str, target: str, amount: int = PAGE) -> Iterator[Sequence[decode.Json]]:
         """The pages of a listing; `target` ends with a query, or with its question mark."""
         after: str | None = ""
         while after is not None:
-            page, after = self.get(verb, what, f"{target}&amount={amount}&after={url_parts.text(after)}", decode.results)
+            page, after = self.get_json(verb, what, f"{target}&amount={amount}&after={url_parts.text(after)}", decode.results)
             yield page
 
-    def write(self, write: JsonWrite, receive: Receive[T], timeout: float | None = None) -> T:
+    def send_write(self, write: JsonWrite, receive: Receive[T], timeout: float | None = None) -> T:
         """Send a write, once."""
         text = b"" if write.body is None else json.dumps(write.body).encode()
         headers = f"{_JSON if text else ''}Content-Length: {len(text)}\r\n"

@@ -1,15 +1,13 @@
 """The `Lake` port on a lakeFS server: each verb is a request or a few, and their replies become values of the model."""
 
-import ssl
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
 from perago.errors import LakeConflict, LakeForbidden, LakeRejected
-from perago.http import client, request
+from perago.http import request
 from perago.http.failure import RequestFailure
-from perago.http.request import HttpRequest, HttpTimeouts, Receive, RequestRecord
+from perago.http.request import HttpRequest, Receive
 from perago.lake import decode, error_mapping, presigned, transfer, uploads, url_parts
 from perago.lake.api import JsonWrite, LakeApi, branch_path, json_reply, repository_path
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
@@ -18,26 +16,10 @@ from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, R
 T = TypeVar("T")
 
 
-class LakeFS:
-    """Safe to share between threads. `on_request` is called for each request as it was sent, retries included."""
+class LakeFS(LakeApi):
+    """Safe to share between threads."""
 
-    def __init__(
-        self,
-        url: str,
-        access_key_id: str,
-        secret_access_key: str,
-        *,
-        timeouts: HttpTimeouts,
-        on_request: Callable[[RequestRecord], None] = client.ignore_record,
-        tls: ssl.SSLContext | None = None,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._api = LakeApi(url, access_key_id, secret_access_key, timeouts=timeouts, on_request=on_request, tls=tls, pause=pause)
-        self._capabilities: Capabilities | None = None
-
-    def close(self) -> None:
-        """Close the idle connections; the client stays usable."""
-        self._api.close()
+    _capabilities: Capabilities | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -48,44 +30,44 @@ class LakeFS:
     def capabilities(self) -> Capabilities:
         """Asked of the server once."""
         if self._capabilities is None:
-            self._capabilities = self._api.get("capabilities", "read the configuration of lakeFS", "/config", decode.capabilities)
+            self._capabilities = self.get_json("capabilities", "read the configuration of lakeFS", "/config", decode.capabilities)
         return self._capabilities
 
     # commits and branches
 
     def commit(self, repository: Repository, ref: Ref) -> Commit:
         target = f"{repository_path(repository)}/commits/{url_parts.ref(ref)}"
-        return self._api.get("commit", f"read commit {ref} of {repository}", target, decode.commit)
+        return self.get_json("commit", f"read commit {ref} of {repository}", target, decode.commit)
 
     def head(self, repository: Repository, branch: BranchName) -> Commit:
         target = f"{repository_path(repository)}/refs/{url_parts.branch(branch)}/commits?amount=1&limit=true"
-        return self._api.get("head", f"read the head of {repository}/{branch}", target, decode.newest)
+        return self.get_json("head", f"read the head of {repository}/{branch}", target, decode.newest)
 
     def branch(self, repository: Repository, branch: BranchName) -> CommitId:
         what = f"read branch {branch} of {repository}"
-        return self._api.get("branch", what, branch_path(repository, branch), decode.branch_head).commit
+        return self.get_json("branch", what, branch_path(repository, branch), decode.branch_head).commit
 
     def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
         body = {"name": url_parts.branch(branch), "source": source, "hidden": True}
         what = f"create branch {branch} in {repository}"
-        self._api.write(
+        self.send_write(
             JsonWrite("create_branch", what, "POST", f"{repository_path(repository)}/branches", body), request.receive_nothing
         )
 
     def delete_branch(self, repository: Repository, branch: BranchName) -> None:
         what = f"delete branch {branch} of {repository}"
-        self._api.write(JsonWrite("delete_branch", what, "DELETE", branch_path(repository, branch)), request.receive_nothing)
+        self.send_write(JsonWrite("delete_branch", what, "DELETE", branch_path(repository, branch)), request.receive_nothing)
 
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
         what = f"list the branches of {repository} that begin with {prefix!r}"
         target = f"{repository_path(repository)}/branches?show_hidden=true&prefix={url_parts.text(prefix)}"
-        for found in self._api.pages("branches", what, target, page):
+        for found in self.get_pages("branches", what, target, page):
             yield from map(decode.branch_head, found)
 
     def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
         body = {"message": message, "metadata": dict(metadata)}
         target = f"{branch_path(repository, branch)}/commits"
-        return self._api.write(
+        return self.send_write(
             JsonWrite("commit_branch", f"commit {repository}/{branch}", "POST", target, body), json_reply(decode.commit)
         )
 
@@ -102,13 +84,13 @@ class LakeFS:
         body = {"message": message, "metadata": dict(metadata), "squash_merge": True}
         path = f"{repository_path(repository)}/refs/{url_parts.branch(source)}/merge/{url_parts.branch(target)}"
         what = f"merge {source} into {repository}/{target}"
-        return self._api.write(JsonWrite("merge", what, "POST", path, body), json_reply(decode.merged), timeout)
+        return self.send_write(JsonWrite("merge", what, "POST", path, body), json_reply(decode.merged), timeout)
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:
         what = f"relocate {repository}/{target} to {to}"
         path = f"{branch_path(repository, target)}/hard_reset?ref={url_parts.branch(to)}"
         try:
-            self._api.write(JsonWrite("relocate", what, "PUT", path), request.receive_nothing, timeout)
+            self.send_write(JsonWrite("relocate", what, "PUT", path), request.receive_nothing, timeout)
         except LakeForbidden as error:
             hint = "replacing an abandoned publication needs fs:RevertBranch and a branch without protection rules"
             raise LakeForbidden(f"{error}; {hint}") from error
@@ -119,7 +101,7 @@ class LakeFS:
         path = f"{repository_path(repository)}/refs/{url_parts.branch(branch)}/merge/{url_parts.branch(branch)}"
         body = {"message": "interrupt updates", "squash_merge": True}
         try:
-            self._api.write(JsonWrite("interrupt_updates", what, "POST", path, body), json_reply(decode.merged))
+            self.send_write(JsonWrite("interrupt_updates", what, "POST", path, body), json_reply(decode.merged))
         except LakeConflict as error:
             if error_mapping.NO_CHANGES not in str(error):
                 raise
@@ -134,7 +116,7 @@ class LakeFS:
         query = f"amount={PAGE}&prefix={url_parts.text(prefix)}&after={url_parts.text(after or '')}"
         query += "&presign=true" if presign else ""
         target = f"{repository_path(repository)}/refs/{url_parts.ref(ref)}/objects/ls?{query}"
-        return self._api.get("objects", f"list {prefix!r} of {repository}@{ref}", target, decode.page)
+        return self.get_json("objects", f"list {prefix!r} of {repository}@{ref}", target, decode.page)
 
     def read(self, repository: Repository, ref: Ref, info: ObjectInfo, into: Path) -> str:
         reading = self._reading(repository, ref, info)
@@ -145,8 +127,8 @@ class LakeFS:
         receives = [transfer.load(reading.what, info) for reading, info in zip(requests, infos, strict=True)]
         done = 0
         if all(info.presigned_url is None for info in infos):
-            timeout = self._api.timeouts.transfer(sum(info.size for info in infos))
-            for result in self._api.http.pipeline(list(zip(requests, receives, strict=True)), timeout):
+            timeout = self.timeouts.transfer(sum(info.size for info in infos))
+            for result in self.http.pipeline(list(zip(requests, receives, strict=True)), timeout):
                 if isinstance(result, RequestFailure):
                     break
                 done += 1
@@ -168,13 +150,13 @@ class LakeFS:
         with transfer.upload(source) as file:
             sent = None
             if presigned.UPLOAD_FROM <= file.size <= presigned.UPLOAD_TO and self.capabilities().presign_write:
-                sent = uploads.upload_by_link(self._api, to, file, content_type, metadata)
-            sent = sent or uploads.upload_file(self._api, to, file, content_type, metadata)
+                sent = uploads.upload_by_link(self, to, file, content_type, metadata)
+            sent = sent or uploads.upload_file(self, to, file, content_type, metadata)
             uploads.require_stored(to.what, sent, file.size, file.md5)
         return sent
 
     def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
-        return uploads.upload_small(self._api, [_destination(repository, branch, file.path) for file in files], files)
+        return uploads.upload_small(self, [_destination(repository, branch, file.path) for file in files], files)
 
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
         what = f"delete {len(paths)} objects of {repository}/{branch}"
@@ -185,25 +167,25 @@ class LakeFS:
         write = JsonWrite(
             "delete_objects", what, "POST", f"{branch_path(repository, branch)}/objects/delete", {"paths": list(paths)}
         )
-        error_mapping.raise_refused_deletes(what, self._api.write(write, json_reply(decode.refused_deletes)))
+        error_mapping.raise_refused_deletes(what, self.send_write(write, json_reply(decode.refused_deletes)))
 
     def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
         what = f"read the uncommitted changes of {repository}/{branch}"
-        for page in self._api.pages("uncommitted", what, f"{branch_path(repository, branch)}/diff?"):
+        for page in self.get_pages("uncommitted", what, f"{branch_path(repository, branch)}/diff?"):
             yield from map(decode.change, page)
 
     def _reading(self, repository: Repository, ref: Ref, info: ObjectInfo) -> HttpRequest:
         what = f"read {info.path!r} of {repository}@{ref}"
         target = f"{repository_path(repository)}/refs/{url_parts.ref(ref)}/objects?path={url_parts.path(info.path)}"
-        timeouts = self._api.timeouts
+        timeouts = self.timeouts
         return HttpRequest("read", what, "GET", target, timeouts.transfer(info.size), stall=timeouts.request)
 
     def _read(self, reading: HttpRequest, info: ObjectInfo, receive: Receive[T]) -> T:
         if info.presigned_url is not None:
-            result = presigned.get(self._api.http, reading, info.presigned_url, receive)
+            result = presigned.get(self.http, reading, info.presigned_url, receive)
             if not isinstance(result, RequestFailure):
                 return result
-        return self._api.http.call(reading, receive)
+        return self.http.call(reading, receive)
 
 
 def _destination(repository: Repository, branch: BranchName, path: ObjectPath) -> uploads.Destination:

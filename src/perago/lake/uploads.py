@@ -68,7 +68,7 @@ def upload_by_link(
 ) -> ObjectInfo | None:
     """To the object store by a presigned link, then linked in lakeFS; None if the store did not take the file."""
     target = f"{to.branch}/staging/backing?path={to.path}"
-    address, url = lake.get("write", to.what, f"{target}&presign=true", decode.location)
+    address, url = lake.get_json("write", to.what, f"{target}&presign=true", decode.location)
     sending = HttpRequest("write", to.what, "PUT", "", lake.timeouts.transfer(file.size), stall=lake.timeouts.request)
     if isinstance(presigned.put(lake.http, sending, url, file), RequestFailure):
         return None
@@ -79,7 +79,7 @@ def upload_by_link(
         "content_type": content_type,
         "user_metadata": dict(metadata),
     }
-    return lake.write(api.JsonWrite("write", to.what, "PUT", target, body), api.json_reply(decode.object_info))
+    return lake.send_write(api.JsonWrite("write", to.what, "PUT", target, body), api.json_reply(decode.object_info))
 
 
 def require_stored(what: str, sent: ObjectInfo, size: int, md5: str) -> None:
@@ -106,5 +106,5 @@ def _stored(to: Destination, file: SmallFile) -> Receive[ObjectInfo]:
 
 def _set_metadata(lake: api.LakeApi, to: Destination, sent: ObjectInfo, metadata: Mapping[str, str]) -> ObjectInfo:
     target = f"{to.branch}/objects/stat/user_metadata?path={to.path}"
-    lake.write(api.JsonWrite("write", to.what, "PUT", target, {"set": dict(metadata)}), request.receive_nothing)
+    lake.send_write(api.JsonWrite("write", to.what, "PUT", target, {"set": dict(metadata)}), request.receive_nothing)
     return replace(sent, metadata=dict(metadata))

@@ -11,8 +11,6 @@ MAX_PATH_BYTES = 1024
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _BRANCH = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]*")
 _REF = re.compile(r"[-\w.~^@]+", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-_HEADER_NAME = re.compile(r"[-a-z0-9_.]+")
 
 
 def repository(name: Repository) -> str:
@@ -51,8 +49,3 @@ def encoded(name: str) -> bytes:
         return name.encode()
     except UnicodeEncodeError as error:
         raise LakeRejected(f"{name[:80]!r} is not valid Unicode text, lakeFS cannot hold it") from error
-
-
-def fits_header(key: str, value: str) -> bool:
-    """Whether a piece of user metadata can be an HTTP header: lower case name, no control characters, no outer spaces."""
-    return _HEADER_NAME.fullmatch(key) is not None and value == value.strip() and _CONTROL.search(value) is None

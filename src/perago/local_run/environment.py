@@ -17,11 +17,12 @@ from typing import Any
 from perago import events
 from perago.attempt import declared_task, port, transaction
 from perago.attempt.execution import Execution
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import SetupError, TaskStatus, WorkspaceError
-from perago.in_memory import attempt_parts, conductor, lake
+from perago.in_memory import conductor, lake
 from perago.local_run import changes, exception_recorder, folder_lake
 from perago.model import FilePath, ObjectPath, Outcome, TaskType, WorkerId, WorkspaceRef
 from perago.protocol import staging_names as protocol_names
@@ -105,7 +106,7 @@ def _attempt(
         return recorder.wrap(made)
 
     task = recorder.wrap(declared_task.DeclaredTask(declaration))
-    execution = Execution(polled.attempt, execution_id, task, store, attempt_parts.DirectFence(server), workspaces, emit=emit)
+    execution = Execution(polled.attempt, execution_id, task, store, DirectFence(server), workspaces, emit=emit)
     return transaction.run(execution, polled.input)
 
 
@@ -141,8 +142,7 @@ def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_
 def _input(declaration: TaskDeclaration, store: folder_lake.FolderLake, params: object) -> dict[str, Any]:
     if declaration.workspace is None:
         return {"params": params}
-    at = {"repository": folder_lake.REPOSITORY, "branch": lake.MAIN, "ref_type": "commit", "ref": store.start}
-    return {"workspace": at, "params": params}
+    return {"workspace": WorkspaceRef(folder_lake.REPOSITORY, lake.MAIN, store.start).as_json(), "params": params}
 
 
 def _local_run(

@@ -13,8 +13,8 @@ from typing import BinaryIO
 from perago.errors import WorkspaceError
 from perago.http.request import ReplyHead
 from perago.in_memory import lake, trees
-from perago.lake import object_headers, port, transfer
-from perago.model import BranchName, ObjectInfo, ObjectPath, Repository
+from perago.lake import port, transfer
+from perago.model import ObjectInfo, ObjectPath, Repository
 from perago.workspace import diff, scan
 
 REPOSITORY = Repository("local")
@@ -53,55 +53,38 @@ class FolderLake(lake.MemoryLake):
         """What the target branch holds now."""
         return self._held(lake.MAIN)
 
-    def get(self, repository: Repository, ref: port.Ref, path: ObjectPath) -> bytes:
-        at = self._files[self._entry(repository, ref, path).checksum]
+    def _keep_bytes(self, data: bytes) -> str:
+        at = self._new_file()
+        try:
+            at.write_bytes(data)
+        except OSError as error:
+            raise WorkspaceError(f"cannot write {at}: {error.strerror}") from error
+        return self._keep(hashlib.md5(data, usedforsecurity=False).hexdigest(), at)
+
+    def _keep_file(self, what: str, path: ObjectPath, source: Path) -> tuple[int, str]:
+        with transfer.upload(source) as checked:
+            size = checked.size
+        at = self._new_file()
+        return size, self._keep(_copy(what, source, ObjectInfo(path, size, ""), at), at)
+
+    def _load(self, checksum: str) -> bytes:
+        at = self._files[checksum]
         try:
             return at.read_bytes()
         except OSError as error:
             raise WorkspaceError(f"cannot read {at}: {error.strerror}") from error
 
-    def read(self, repository: Repository, ref: port.Ref, info: ObjectInfo, into: Path) -> str:
-        self._enter("read")
-        at = self._files[self._entry(repository, ref, info.path).checksum]
-        self.gate("read", lake.RequestStep.AFTER)
-        return _copy(f"read {info.path!r} of {repository}@{ref}", at, info, into)
+    def _save(self, what: str, checksum: str, info: ObjectInfo, into: Path) -> str:
+        return _copy(what, self._files[checksum], info, into)
 
-    def write(
-        self,
-        repository: Repository,
-        branch: BranchName,
-        path: ObjectPath,
-        source: Path,
-        *,
-        content_type: str,
-        metadata: Mapping[str, str],
-    ) -> ObjectInfo:
-        self._enter("write")
-        what = f"write {path!r} to {repository}/{branch}"
-        object_headers.headers(what, content_type, metadata)
-        with transfer.upload(source) as checked:
-            size = checked.size
+    def _new_file(self) -> Path:
         with self._lock:
-            at = self._upload_directory / f"{next(self._names):08d}"
-        digest = _copy(what, source, ObjectInfo(path, size, ""), at)
-        with self._lock:
-            self._files[digest] = at
-        info = self._upload(repository, branch, ObjectInfo(path, size, digest, content_type, metadata))
-        self.gate("write", lake.RequestStep.AFTER)
-        return info
+            return self._upload_directory / f"{next(self._names):08d}"
 
-    def _put_small(self, repository: Repository, branch: BranchName, file: port.SmallFile) -> ObjectInfo:
-        digest = hashlib.md5(file.data, usedforsecurity=False).hexdigest()
+    def _keep(self, checksum: str, at: Path) -> str:
         with self._lock:
-            at = self._upload_directory / f"{next(self._names):08d}"
-        try:
-            at.write_bytes(file.data)
-        except OSError as error:
-            raise WorkspaceError(f"cannot write {at}: {error.strerror}") from error
-        with self._lock:
-            self._files[digest] = at
-        info = ObjectInfo(file.path, len(file.data), digest, file.content_type, file.metadata)
-        return self._upload(repository, branch, info)
+            self._files[checksum] = at
+        return checksum
 
     def _given(self, path: ObjectPath, at: Path) -> ObjectInfo:
         # Not an MD5, as with a multipart upload: hashing every byte for the listing would cost as much as the copy itself.

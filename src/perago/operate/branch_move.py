@@ -10,10 +10,10 @@ from perago.attempt import instrumentation
 from perago.attempt.restore import Restoration
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
+from perago.conductor.direct_fence import DirectFence
 from perago.model import Attempt, TaskId, TaskType, WorkerId, WorkflowId, WorkspaceRef
 from perago.operate.servers import Servers
 from perago.protocol import rivals, staging_names
-from perago.supervisor.restore_accepted import LookUps
 
 PUBLISH_SECONDS = 60.0
 
@@ -47,4 +47,5 @@ def begin(servers: Servers, command: str, target: WorkspaceRef, emit: events.Emi
     recorder = instrumentation.EffectRecorder(emit, time.monotonic)
     execution = staging_names.execution_id(time.time(), urandom(8))
     staging = Staging(servers.lake, recorder, attempt, execution, target)
-    return Operation(staging, TargetBranch(servers.lake, LookUps(servers.conductor), recorder, attempt, target))
+    fence = DirectFence(servers.conductor, lease=0)
+    return Operation(staging, TargetBranch(servers.lake, fence, recorder, attempt, target))

@@ -9,6 +9,7 @@ from perago import events, human_units
 from perago.attempt import instrumentation, staging_gc
 from perago.attempt.target_branch import TargetBranch
 from perago.conductor import task_json as conductor_wire
+from perago.conductor.direct_fence import DirectFence
 from perago.errors import ConductorError, ConductorNotFound, LakeError, PeragoError
 from perago.lake.port import PAGE
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
@@ -18,7 +19,6 @@ from perago.operate.findings import Finding, Level
 from perago.operate.servers import Servers
 from perago.protocol import commit_labels, decision, head, staging_names
 from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK
-from perago.supervisor.restore_accepted import LookUps
 
 BRANCHES = 100
 """Of a repository named without a branch, so many visible branches are looked at."""
@@ -229,9 +229,8 @@ def _blocked(servers: Servers, history: History, unlabelled: decision.Unlabelled
 def _refusal(servers: Servers, history: History, task: Json, run: Json, unlabelled: decision.UnlabelledHead) -> Iterator[Finding]:
     ref = WorkspaceRef(history.repository, history.branch, CommitId(str(evidence.input_of(task).get("ref"))))
     attempt = conductor_wire.attempt(task)
-    target = TargetBranch(
-        servers.lake, LookUps(servers.conductor), instrumentation.EffectRecorder(events.ignore, time.monotonic), attempt, ref
-    )
+    recorder = instrumentation.EffectRecorder(events.ignore, time.monotonic)
+    target = TargetBranch(servers.lake, DirectFence(servers.conductor, lease=0), recorder, attempt, ref)
     try:
         found = target.look(conductor_wire.snapshot(task, run))
     except PeragoError as error:

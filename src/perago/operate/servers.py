@@ -89,10 +89,10 @@ class LakeSettings:
     def delete_tag(self, repository: Repository, tag: str) -> None:
         target = f"{repository_path(repository)}/tags/{url_parts.text(tag)}"
         deletion = JsonWrite("operate", f"delete tag {tag} of {repository}", "DELETE", target)
-        self._api.write(deletion, request.receive_nothing)
+        self._api.send_write(deletion, request.receive_nothing)
 
     def _get(self, what: str, target: str, decoded: Callable[[Json], T]) -> T:
-        return self._api.get("operate", what, target, decoded)
+        return self._api.get_json("operate", what, target, decoded)
 
 
 def _patterns(data: bytes) -> Sequence[str]:

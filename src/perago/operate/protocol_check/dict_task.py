@@ -1,25 +1,21 @@
-"""A workspace, a task and a fence in memory, for attempts without a disk, an author or a server."""
+"""A task without an author, on a workspace without a disk: a dictionary of files that is read from and written to a lake."""
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from perago.conductor.port import Conductor, Snapshot
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
 from perago.model import (
-    Attempt,
     BranchName,
     CommitId,
     FilePath,
     Listing,
     ObjectPath,
     Repository,
-    TaskId,
     TaskInput,
-    WorkflowId,
     WorkspaceRef,
 )
 
@@ -45,7 +41,6 @@ class DictWorkspace:
         self._lake, self._source, self._prefix = lake, source, prefix
         self._before: Files = {}
         self.files: Files = {}
-        self.is_closed = False
 
     def open(self) -> None:
         page = self._lake.objects(self._source.repository, self._source.ref, self._prefix)
@@ -85,7 +80,7 @@ class DictWorkspace:
             upload(self._lake, self._source.repository, branch, self._prefix + path, data)
 
     def close(self) -> None:
-        self.is_closed = True
+        """Nothing is left outside of memory."""
 
 
 def upload(lake: Lake, repository: Repository, branch: BranchName, path: str, data: bytes) -> None:
@@ -100,19 +95,12 @@ def _nothing(_files: Files) -> object:
     return {}
 
 
-def _holds(_listing: Listing) -> None:
-    """A check that every workspace passes."""
-
-
 @dataclass(frozen=True, slots=True)
 class DictTask:
     """Implements `perago.attempt.port.Task` for a `DictWorkspace`, with as little contract as possible."""
 
     run: Callable[[Files], object] = _nothing
     read_only: bool = False
-    pre: Callable[[Listing], None] = _holds
-    post: Callable[[Listing], None] = _holds
-    calls: list[object] = field(default_factory=list[object])
 
     def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         given = task_input.get("workspace")
@@ -123,37 +111,19 @@ class DictTask:
         return TaskInput(ref, task_input.get("params"))
 
     def check_before(self, listing: Listing) -> None:
-        self.pre(listing)
+        """Every workspace passes."""
 
     def body(self, workspace: object, params: object) -> object:
-        self.calls.append(params)
+        del params
         return self.run(cast("Files", workspace))
 
     def result(self, returned: object) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", returned or {})
 
     def check_after(self, listing: Listing) -> None:
-        self.post(listing)
+        """Every workspace passes."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectFence:
-    """Implements `perago.conductor.port.AttemptFence` straight over a Conductor, fake or real; the lease never ends."""
-
-    conductor: Conductor
-    lease: float = 60.0
-
-    def snapshot(self, attempt: Attempt) -> Snapshot:
-        return self.conductor.snapshot(attempt.workflow_id, attempt.task_id)
-
-    def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
-        return self.conductor.task(task_id) if workflow_id is None else self.conductor.snapshot(workflow_id, task_id)
-
-    def lease_seconds_left(self) -> float:
-        return self.lease
-
-
-def workspace_input(target: WorkspaceRef, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Conductor's input of a workspace task."""
-    shown = {"repository": target.repository, "branch": target.branch, "ref_type": "commit", "ref": target.ref}
-    return {"workspace": shown, "params": dict(params or {})}
+def workspace_input(target: WorkspaceRef) -> dict[str, Any]:
+    """Conductor's input of a workspace task without parameters."""
+    return {"workspace": target.as_json(), "params": {}}

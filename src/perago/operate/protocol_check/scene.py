@@ -1,26 +1,25 @@
-"""One target branch on any lake, a Conductor in memory, and attempts that write there, for checks, benchmarks and tests."""
+"""One target branch on any lake, a Conductor in memory, and attempts that write there."""
 
 import itertools
 import secrets
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
-from perago import events
 from perago.attempt import port, transaction
 from perago.attempt.execution import Execution
+from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
-from perago.in_memory import attempt_parts
 from perago.in_memory.conductor import FakeConductor, WorkflowStep
+from perago.in_memory.lake import MAIN
 from perago.lake.port import Lake
 from perago.model import Attempt, BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkerId, WorkspaceRef
+from perago.operate.protocol_check.dict_task import DictTask, DictWorkspace, Files, upload, workspace_input
 from perago.protocol import staging_names
 
-MAIN = BranchName("main")
 TASK = TaskType("step")
-Workspaces = Callable[[WorkspaceRef], port.AttemptWorkspace]
+SECONDS = 30.0
+"""The time limit of one request that moves the target branch."""
 
 
 def _nothing() -> None:
@@ -28,19 +27,15 @@ def _nothing() -> None:
 
 
 class Tap:
-    """A lake that tells of every call. `before` and `after`, by verb, and `at_call`, by number from 1 on, may act or raise."""
+    """A lake whose calls are preceded by `before` and followed by `after`, by verb; these may act or raise."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        self.verbs: list[str] = []
         self.before: dict[str, Callable[[], None]] = {}
         self.after: dict[str, Callable[[], None]] = {}
-        self.at_call: Callable[[int], None] = lambda _number: None
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            self.verbs.append(verb)
-            self.at_call(len(self.verbs))
             self.before.get(verb, _nothing)()
             answer = getattr(self._lake, verb)(*args, **kwargs)
             if verb in {"branches", "uncommitted"}:
@@ -61,7 +56,6 @@ class Scene:
     branch: BranchName = MAIN
     prefix: str = "in/"
     conductor: FakeConductor = field(default_factory=FakeConductor)
-    heard: list[events.Event] = field(default_factory=list[events.Event])
     a: CommitId = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,13 +67,13 @@ class Scene:
     def tap(self) -> Tap:
         return Tap(self.lake)
 
-    def target(self, ref: CommitId | None = None) -> WorkspaceRef:
-        return WorkspaceRef(self.repository, self.branch, ref or self.a)
+    def target(self) -> WorkspaceRef:
+        return WorkspaceRef(self.repository, self.branch, self.a)
 
     def publish(self, files: dict[str, bytes], branch: BranchName | None = None) -> Commit:
         """A commit without labels, made directly on the branch."""
         for path, data in files.items():
-            attempt_parts.upload(self.lake, self.repository, branch or self.branch, path, data)
+            upload(self.lake, self.repository, branch or self.branch, path, data)
         return self.lake.commit_branch(self.repository, branch or self.branch, "made by hand", {})
 
     def abandon(self) -> Commit:
@@ -93,23 +87,21 @@ class Scene:
     def head(self) -> Commit:
         return self.lake.head(self.repository, self.branch)
 
-    def content(self, ref: CommitId) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        with tempfile.TemporaryDirectory(prefix="perago-testing-") as directory:
-            for number, info in enumerate(self.lake.objects(self.repository, ref, "").objects):
-                self.lake.read(self.repository, ref, info, Path(directory) / str(number))
-                found[info.path] = (Path(directory) / str(number)).read_bytes()
-        return found
+    def merge(self, source: BranchName) -> None:
+        self.lake.merge(self.repository, source, self.branch, message="smoke", metadata={}, timeout=SECONDS)
 
-    def staging_branches(self) -> list[BranchName]:
-        return [found.name for found in self.lake.branches(self.repository, staging_names.PREFIX)]
+    def relocate(self, source: BranchName) -> None:
+        self.lake.relocate(self.repository, self.branch, source, timeout=SECONDS)
+
+    def own_staging_branches(self) -> list[BranchName]:
+        """Those of the target branch."""
+        return [found.name for found in self.lake.branches(self.repository, staging_names.target_prefix(self.branch))]
 
     # Conductor
 
-    def start(self, ref: CommitId | None = None, steps: int = 1) -> Polled:
-        """A workflow whose later steps take what the one before them left; its first attempt."""
-        first = WorkflowStep(TASK, "s0", attempt_parts.workspace_input(self.target(ref)))
-        self.conductor.start([first, *(WorkflowStep(TASK, f"s{number}", _input_from(number - 1)) for number in range(1, steps))])
+    def start(self) -> Polled:
+        """A workflow with one step; its first attempt."""
+        self.conductor.start([WorkflowStep(TASK, "s0", workspace_input(self.target()))])
         return self.poll()
 
     def poll(self) -> Polled:
@@ -131,33 +123,28 @@ class Scene:
 
     # attempts
 
-    def execution(self, attempt: Attempt, task: port.Task, lake: Any = None, workspaces: Workspaces | None = None) -> Execution:
+    def execution(self, attempt: Attempt, task: port.Task, lake: Any = None) -> Execution:
         used = lake or self.lake
         return Execution(
             attempt,
             staging_names.execution_id(0, secrets.token_bytes(8)),
             task,
             used,
-            attempt_parts.DirectFence(self.conductor),
-            workspaces or (lambda ref: attempt_parts.DictWorkspace(used, ref, self.prefix)),
-            emit=self.heard.append,
+            DirectFence(self.conductor),
+            lambda ref: DictWorkspace(used, ref, self.prefix),
         )
 
-    def run(self, polled: Polled, task: port.Task, lake: Any = None, workspaces: Workspaces | None = None) -> Outcome:
-        return transaction.run(self.execution(polled.attempt, task, lake, workspaces), polled.input)
+    def run(self, polled: Polled, task: port.Task, lake: Any = None) -> Outcome:
+        return transaction.run(self.execution(polled.attempt, task, lake), polled.input)
 
 
-def _input_from(number: int) -> Callable[[Any], Any]:
-    return lambda outputs: {**outputs[f"s{number}"], "params": {}}
-
-
-def writes(path: str) -> attempt_parts.DictTask:
+def writes(path: str) -> DictTask:
     """A task that writes something else each time."""
 
-    def body(workspace: attempt_parts.Files) -> None:
+    def body(workspace: Files) -> None:
         workspace[path] = secrets.token_bytes(8)
 
-    return attempt_parts.DictTask(body)
+    return DictTask(body)
 
 
 def ref_of(outcome: Outcome) -> CommitId:
