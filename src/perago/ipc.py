@@ -166,7 +166,7 @@ def decode_in_supervisor(body: bytes) -> ToSupervisor:
 def frame_length(head: bytes) -> int:
     (size,) = FRAME_HEADER.unpack(head)
     if size > LARGEST_FRAME:
-        raise ValueError(f"a message of {size} bytes: the channel is out of step")
+        raise ValueError(f"a message of {size} bytes: the channel is out of sync")
     return int(size)
 
 

@@ -61,7 +61,7 @@ def _web_address(value: str) -> str:
         usable = False
     else:
         if parts.username is not None or parts.password is not None:
-            raise ValueError("must not carry a user name or password")
+            raise ValueError("must not contain a user name or password")
     if not usable:
         raise ValueError("must be an address such as https://host:8080/api")
     return value.rstrip("/")

@@ -15,7 +15,7 @@ def as_text(given: object) -> object:
 def problem(place: str) -> str | None:
     """Why `place`, without a leading `/`, is not a path below a root; None if it is one."""
     if _HOST_PATH.match(place):
-        return f"{place!r} is a path of one machine; write it relative to the workspace root"
+        return f"{place!r} is a path on the local machine; write it relative to the workspace root"
     if "\\" in place:
         return f"{place!r} has a backslash; separate with '/': {place.replace(chr(92), '/')!r}"
     if _CONTROL.search(place):
@@ -26,7 +26,7 @@ def problem(place: str) -> str | None:
 def _segment_problem(place: str) -> str | None:
     segments = place.split("/")
     if ".." in segments:
-        return f"{place!r} leaves the root by '..'; write the place itself"
+        return f"{place!r} leaves the root through '..'; write the path without '..'"
     if "." in segments or "" in segments:
         kept = "/".join(s for s in segments if s not in {"", "."})
         return f"{place!r} has an empty or '.' segment; write {kept!r}" if kept else f"{place!r} names nothing below the root"

@@ -24,14 +24,14 @@ def is_current(attempt: Attempt, seen: Snapshot) -> bool:
 def assert_current_attempt_snapshot(attempt: Attempt, snapshot: Snapshot, lease_seconds_left: float) -> None:
     """Raise `StaleAttemptError`, naming the field, unless Conductor still wants exactly this attempt from exactly this poll."""
     for field, theirs, ours in _differences(attempt, snapshot):
-        raise StaleAttemptError(f"Conductor no longer wants this attempt: {field} is {theirs}, not {ours}")
+        raise StaleAttemptError(f"the attempt is no longer current in Conductor: {field} is {theirs}, not {ours}")
     if snapshot.workflow_status not in ACTIVE_WORKFLOW:
         raise StaleAttemptError(
-            f"Conductor no longer wants this attempt: workflow status is {snapshot.workflow_status}, not RUNNING or PAUSED"
+            f"the attempt is no longer current in Conductor: workflow status is {snapshot.workflow_status}, not RUNNING or PAUSED"
         )
     if lease_seconds_left <= 0:
         raise StaleAttemptError(
-            f"the lease ran out {-lease_seconds_left:.1f} s ago: Conductor may have given the task to another"
+            f"the lease expired {-lease_seconds_left:.1f} s ago: Conductor may have handed out the task again"
         )
 
 

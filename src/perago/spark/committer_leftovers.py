@@ -35,6 +35,6 @@ def refuse_bound(paths: Iterable[str]) -> None:
     for path in paths:
         if "_spark_metadata" in path.split("/"):
             raise WorkspaceError(
-                f"{path} ties a stream's files to this attempt's own branch, and nobody could read them after it; "
+                f"{path} refers to a stream's files on this attempt's staging branch, which is deleted after it; "
                 "write streams with foreachBatch, or to a Delta table"
             )

@@ -54,7 +54,7 @@ class ConnectEngine:
         except PySparkException as error:
             # The message of `error` may contain the token.
             raise RuntimeConfigError(
-                "PERAGO_SPARK_REMOTE is no address of a Spark Connect server; write sc://HOST:PORT"
+                "PERAGO_SPARK_REMOTE is not the address of a Spark Connect server; write sc://HOST:PORT"
             ) from error
         try:
             made.configure(_OURS)
@@ -93,7 +93,7 @@ class ConnectSession:
                 self._spark.conf.set(key, value)
             except PySparkException as error:
                 raise RuntimeConfigError(
-                    f"a Spark Connect server takes no {key} from a session; set it where the server is started, "
+                    f"a session of a Spark Connect server cannot set {key}; set it when the server is started, "
                     "and remove it from PERAGO_SPARK_CONF_FILE"
                 ) from error
 
@@ -107,8 +107,8 @@ class ConnectSession:
             self._running()
         except PySparkException as error:
             raise RuntimeConfigError(
-                f"the server of PERAGO_SPARK_REMOTE runs Spark {self._spark.version}, which cannot tell what still runs; "
-                "start one of Spark 4.2"
+                f"the server of PERAGO_SPARK_REMOTE runs Spark {self._spark.version}, which cannot report running operations; "
+                "start a server with Spark 4.2"
             ) from error
 
     @property

@@ -69,8 +69,8 @@ def explain_error(session: AttemptSession, error: Exception) -> Exception:
     if death is None:
         return error
     return WorkspaceError(
-        f"the Spark driver {death} while the body ran; if the machine ran out of memory, have it hold less at once, "
-        "lower spark.driver.memory, or run fewer of them (-j)"
+        f"the Spark driver {death} while the body ran; if the machine ran out of memory, reduce what the body holds at once, "
+        "lower spark.driver.memory, or run fewer executors (-j)"
     )
 
 

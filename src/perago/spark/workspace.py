@@ -119,14 +119,14 @@ class SparkBranchWorkspace:
 
     def _refuse_moved(self, branch: BranchName) -> None:
         if self._lake.head(self._ref.repository, branch).id != self._ref.ref:
-            raise WorkspaceError("somebody committed to the staging branch while the body ran; nothing is published")
+            raise WorkspaceError("another program committed to the staging branch while the body ran; nothing is published")
 
     def _refuse_direct_writes(self) -> None:
         """A body can construct a URI of any branch; a write to the target branch would bypass the fences."""
         written = next(iter(self._uncommitted(self._ref.branch)), None)
         if written is not None:
             raise WorkspaceError(
-                f"branch {self._ref.branch} has uncommitted changes, first of them {written.path}: the body or somebody else "
+                f"branch {self._ref.branch} has uncommitted changes, first of them {written.path}: the body or another program "
                 "wrote to it directly; write through workspace.output, and reset the branch in lakeFS"
             )
 

@@ -19,7 +19,7 @@ def clean_up(attempt: SupervisedAttempt, root: Path, lake: Lake | None, warn: Wa
     try:
         attempt_directory.remove_execution(root, attempt.execution_id)
     except OSError as error:
-        warn(f"failed to collect the workspace of a dead executor: {error}")
+        warn(f"failed to remove the attempt directory of a dead executor: {error}")
 
 
 def sweep(root: Path, older_than: float, warn: Warn) -> int:
@@ -27,7 +27,7 @@ def sweep(root: Path, older_than: float, warn: Warn) -> int:
     try:
         return len(attempt_directory.remove_abandoned(root, older_than))
     except OSError as error:
-        warn(f"failed to sweep {root}: {error}")
+        warn(f"failed to remove abandoned attempt directories in {root}: {error}")
         return 0
 
 

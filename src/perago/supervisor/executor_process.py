@@ -157,7 +157,7 @@ class ExecutorProcess:
                     size = ipc.frame_length(await reader.readexactly(ipc.FRAME_HEADER.size))
                     message = ipc.decode_in_supervisor(await reader.readexactly(size))
                 except ValueError as error:
-                    self._on_line("stderr", f"perago: a message of the executor cannot be read: {type(error).__name__}")
+                    self._on_line("stderr", f"perago: cannot read a message from the executor: {type(error).__name__}")
                     # The end of its attempt would never be read, and the lease would be kept forever.
                     self.kill()
                     return

@@ -139,36 +139,36 @@ class Recorder:
     def observe(self, event: WorkerEvent) -> None:  # noqa: C901, PLR0912  one case per event
         match event:
             case AttemptStarted():
-                self._log.debug("attempt begins", slot=event.slot, **_fields(event))
+                self._log.debug("attempt started", slot=event.slot, **_fields(event))
             case AttemptEvent():
                 self._attempt_event(event)
             case CancelRequested():
                 self._metrics.cancelled(event.attempt.task_type)
-                self._log.warning("attempt called off", cause=event.reason, **_fields(event))
+                self._log.warning("attempt cancelled", cause=event.reason, **_fields(event))
             case AttemptReported():
                 self._reported(event)
             case RestoreFailed():
-                text = "the accepted commit could not be put back; run `perago doctor`"
+                text = "the accepted commit could not be restored; run `perago doctor`"
                 self._log.error(text, accepted=event.accepted, error=event.error, **_fields(event))
             case LeaseRenewed():
                 self._metrics.lease_extended(event.lateness)
             case ConductorFailed():
                 if self._set_conductor(up=False):
-                    self._log.error("Conductor cannot be reached; trying again until it can", error=event.error)
+                    self._log.error("Conductor cannot be reached; requests are retried", error=event.error)
             case ConductorAnswered():
                 if self._set_conductor(up=True):
-                    self._log.info("Conductor answers again")
+                    self._log.info("Conductor can be reached again")
             case LakefsFailed():
-                self._log.error("lakeFS does not answer; tasks that need it are not taken until it does")
+                self._log.error("lakeFS does not respond; tasks that need it are not polled until it does")
             case LakefsAnswered():
-                self._log.info("lakeFS answers again")
+                self._log.info("lakeFS responds again")
             case LostTaskReturned():
-                text = "a task whose poll was cut off is handed back"
+                text = "returned a task to its queue: the reply to its poll was lost"
                 self._log.warning(text, task_type=event.attempt.task_type, task_id=event.attempt.task_id)
             case ExecutorRestarted():
                 self._metrics.restarted(event.exit_status)
                 cause = f"it {event.exit_status}"
-                self._log.error("executor is started again", slot=event.slot, cause=cause, refusal=event.rejection)
+                self._log.error("executor restarted", slot=event.slot, cause=cause, refusal=event.rejection)
             case BackgroundFailed():
                 self._log.error("background work failed", work=event.work, text=event.traceback)
 

@@ -87,7 +87,7 @@ class Reporter:
             try:
                 delivery = await self._deliver(attempt, outcome, next_poll)
             except ConductorRejected as error:
-                reason = f"Conductor did not take the result: {error}"
+                reason = f"Conductor rejected the result: {error}"
                 refused = replace(outcome, status=TaskStatus.FAILED, output=None, reason=reason)
                 try:
                     delivery = await self._deliver(attempt, refused)

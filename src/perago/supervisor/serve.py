@@ -169,7 +169,7 @@ class Supervisor:
             return
         server = HealthServer(self._render_metrics, self._is_ready)
         port = await server.start(self._options.metrics_host, self._options.metrics_port)
-        self._log.info("metrics and health are served", port=port)
+        self._log.info("serving metrics and health checks", port=port)
         try:
             yield
         finally:
@@ -220,10 +220,10 @@ class Supervisor:
     async def _until_stopped(self, slots: "asyncio.Task[None]") -> None:
         """Wait for the first signal, then for the slots, and no longer than a few seconds after a hard stop."""
         await asyncio.wait({self._shutdown.draining})
-        self._log.info("worker stops; attempts that run are finished first", running=self._busy)
+        self._log.info("worker is stopping; running attempts finish first", running=self._busy)
         await self._shutdown.until_done_or_hard(slots, within=self._settings.perago_shutdown_force_kill_after)
         if not slots.done():
-            self._log.warning("worker stops hard; attempts that run are called off", running=self._busy)
+            self._log.warning("worker stops hard; running attempts are cancelled", running=self._busy)
             for slot in self._slots:
                 if slot.attempt is not None:
                     slot.attempt.cancel("the worker was stopped")
@@ -255,7 +255,7 @@ class Supervisor:
         while True:
             removed = await self._calls.run(crash_cleanup.sweep, self._settings.perago_workspace_root, age, self._log.warning)
             if removed:
-                self._log.info("swept workspaces of dead executors", count=removed)
+                self._log.info("removed attempt directories of dead executors", count=removed)
             age = self._settings.perago_workspace_gc_ttl
             await asyncio.sleep(self._settings.perago_workspace_gc_interval)
 

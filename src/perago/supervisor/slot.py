@@ -148,7 +148,7 @@ class Slot:
             while not self.can_run:
                 # It ended between its last attempt and this one, which was not begun: the next process takes it.
                 if not await self.ready():
-                    return Outcome(TaskStatus.FAILED, None, "the worker stopped before the attempt began")
+                    return Outcome(TaskStatus.FAILED, None, "the worker stopped before the attempt started")
                 self.state = "busy"
             return await self._run(attempt)
         finally:
@@ -162,7 +162,7 @@ class Slot:
             process.send(ipc.Run(attempt.polled, attempt.execution_id, attempt.lease.deadline))
         except ValueError as error:
             # Half of a surrogate pair, for example. Every retry gets the same input.
-            return failures.failed(TaskInputError(f"the input cannot be passed on: {error}"))
+            return failures.failed(TaskInputError(f"the input cannot be sent to the executor: {error}"))
         ended = {attempt.outcome, process.ended}
         await asyncio.wait({*ended, attempt.cancellation}, return_when=asyncio.FIRST_COMPLETED)
         if attempt.cancellation.done() and not attempt.outcome.done():
@@ -236,6 +236,6 @@ class Slot:
 def executor_lost(attempt: SupervisedAttempt, exit_status: ExitStatus, last_lines: Sequence[str]) -> Outcome:
     """What Conductor is told at once, instead of finding out after its timeout."""
     seconds = time.monotonic() - attempt.stats.began
-    why = f"; the attempt had been called off: {attempt.cancel_reason}" if attempt.cancel_reason else ""
+    why = f"; the attempt had been cancelled: {attempt.cancel_reason}" if attempt.cancel_reason else ""
     reason = f"the executor {exit_status} in phase {attempt.stats.phase.value}, {seconds:.1f} s into the attempt{why}"
     return Outcome(TaskStatus.FAILED, None, reason, (reason, *last_lines))

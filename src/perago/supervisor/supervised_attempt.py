@@ -156,7 +156,7 @@ class SupervisedAttempt:
         while not await self._is_over_within(pause):
             now = time.monotonic()
             if self.lease.lost(now):
-                self.cancel("the lease ran out while Conductor could not be reached")
+                self.cancel("the lease expired while Conductor could not be reached")
             elif 0 < self.polled.timeout_seconds <= now - self.stats.began:
                 self.cancel(f"it took longer than its timeout of {self.polled.timeout_seconds:g} s")
             else:

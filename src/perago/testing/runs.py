@@ -56,7 +56,7 @@ class TaskRun:
     def text(self, path: str) -> str:
         """A file of the published workspace as text."""
         if path not in self.files:
-            raise KeyError(f"no file {path!r} in the workspace; it holds: {', '.join(self.files) or 'nothing'}")
+            raise KeyError(f"no file {path!r} in the workspace; it contains: {', '.join(self.files) or 'nothing'}")
         return self.files[path].decode()
 
     def report(self) -> str:
@@ -101,7 +101,7 @@ def _declaration(task: Callable[..., object] | ModuleType | str) -> TaskDeclarat
         return module_loader.only_task(task)
     declaration = declaration_of(task)
     if declaration is None:
-        raise TaskDefinitionError(f"{task!r} is no task; give a function with @task on it, its module, or the module's name")
+        raise TaskDefinitionError(f"{task!r} is not a task; pass a function with @task on it, its module, or the module's name")
     return declaration
 
 
