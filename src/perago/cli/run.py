@@ -34,7 +34,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; w
 
 
 class RunExitCode(IntEnum):
-    """Beside 1 (it could not be run) and 2 (wrong usage), which every command has."""
+    """In addition to 1 (it could not be run) and 2 (wrong usage), which every command has."""
 
     COMPLETED = 0
     FAILED = 3

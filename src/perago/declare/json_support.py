@@ -98,8 +98,8 @@ class _SchemaWalker:
 
     def _inside(self, core: Core, at: _Position) -> None:
         """Wrappers and containers without special rules."""
-        says_what_it_reads = not self._writing and "json_schema_input_schema" in core
-        for key in ("json_schema_input_schema",) if says_what_it_reads else _NESTED:
+        has_input_schema = not self._writing and "json_schema_input_schema" in core
+        for key in ("json_schema_input_schema",) if has_input_schema else _NESTED:
             for one in _schemas(core.get(key)):
                 self.visit(one, at)
 

@@ -98,7 +98,7 @@ def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signatu
 
 
 def _kind(hints: Mapping[str, object]) -> WorkspaceKind | None:
-    """None for a wrong annotation; a missing one is reported separately."""
+    """None for a wrong annotation; a missing one is reported separately and counts as `Path` here."""
     annotation = hints.get("workspace", Path)
     if annotation is Path:
         return WorkspaceKind.LOCAL

@@ -13,7 +13,7 @@ Warn = Callable[[str], None]
 
 
 def clean_up(attempt: SupervisedAttempt, root: Path, lake: Lake | None, warn: Warn) -> None:
-    """After the executor of this attempt died. The staging branch is deleted first: with it goes the right to publish."""
+    """Clean up after the executor of this attempt died. The staging branch, which is the right to publish, is deleted first."""
     if lake is not None and attempt.facts.needs_lake:
         _delete_staging_branch(attempt, lake, warn)
     try:
@@ -23,7 +23,7 @@ def clean_up(attempt: SupervisedAttempt, root: Path, lake: Lake | None, warn: Wa
 
 
 def sweep(root: Path, older_than: float, warn: Warn) -> int:
-    """Remove directories whose owner has ended; returns how many."""
+    """Remove attempt directories of at least that age whose executor has ended; returns their number."""
     try:
         return len(attempt_directory.remove_abandoned(root, older_than))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The one place where what happens in a worker becomes log lines and metrics: everything calls `observe` with an event."""
+"""Turns the events of a worker into log lines and metrics. Nothing else does: all other code calls `observe`."""
 
 import collections
 import time
@@ -14,7 +14,7 @@ from perago.process.exit_status import ExitStatus
 from perago.supervisor import logs, metrics
 
 RECENT = 20
-"""Ended attempts that `perago status` shows."""
+"""Number of ended attempts that `perago status` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class AttemptStarted(OfAttempt):
 
 @dataclass(frozen=True, slots=True)
 class AttemptEvent(OfAttempt):
-    """What the executor, or a restoration after it, says that it did."""
+    """An event that the executor emitted, or a restoration after the attempt."""
 
     event: events.Event
     log_progress: bool = False
@@ -45,7 +45,7 @@ class CancelRequested(OfAttempt):
 
 @dataclass(frozen=True, slots=True)
 class AttemptReported(OfAttempt):
-    """The end of an attempt. `stats` is the summary of what it did."""
+    """The end of an attempt. `stats` is the summary of its `AttemptStats`."""
 
     slot: str
     outcome: Outcome
@@ -67,7 +67,7 @@ class LeaseRenewed:
 
 @dataclass(frozen=True, slots=True)
 class ConductorFailed:
-    """A request found no Conductor; logged once per outage."""
+    """A request to Conductor failed; logged once per outage."""
 
     error: str
 
@@ -89,7 +89,7 @@ class LakefsAnswered:
 
 @dataclass(frozen=True, slots=True)
 class LostTaskReturned:
-    """A task whose poll lost its reply is back in its queue."""
+    """A task whose poll had no reply was returned to its queue."""
 
     attempt: Attempt
 
@@ -103,7 +103,7 @@ class ExecutorRestarted:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundFailed:
-    """A defect of Perago in work beside the slots; the worker goes on."""
+    """A defect of Perago in background work; the worker continues."""
 
     work: str
     traceback: str
@@ -195,7 +195,7 @@ class Recorder:
                 pass
 
     def _reported(self, event: AttemptReported) -> None:
-        """One line per attempt that says how it ended; a traceback follows it."""
+        """Write one line with the outcome of the attempt, followed by its traceback if there is one."""
         outcome, delivery = event.outcome, metrics.delivery_word(event.delivery)
         self.cancelled += event.was_cancelled and outcome.status is not TaskStatus.COMPLETED
         self._metrics.reported(event.attempt.task_type, outcome.status.value, event.delivery)
@@ -217,7 +217,7 @@ class Recorder:
         self.recent.append({"ended_at": time.time(), **line})
 
     def _set_conductor(self, *, up: bool) -> bool:
-        """Whether that is a change."""
+        """Returns whether the state changed."""
         if self.conductor_is_up is up:
             return False
         self.conductor_is_up = up

@@ -1,4 +1,4 @@
-"""After a report that Conductor did not take: puts the commit that it accepted instead back on the branch."""
+"""After a report that Conductor did not accept: restores the commit that it accepted instead."""
 
 import time
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 @dataclass(frozen=True, slots=True)
 class LookUps:
-    """Implements `perago.conductor.port.AttemptFence` for an attempt that is over."""
+    """Implements `perago.conductor.port.AttemptFence` for an attempt that has ended."""
 
     conductor: port.Conductor
 
@@ -31,7 +31,7 @@ class LookUps:
 
 
 def restore(attempt: SupervisedAttempt, accepted: CommitId, lake: Lake, conductor: port.Conductor) -> list[Event]:
-    """Returns the events of what was done."""
+    """Restore `accepted` on the target branch of the attempt; returns the events."""
     target = attempt.workspace
     if target is None:
         return []

@@ -27,11 +27,11 @@ class TaskRun:
 
     task: str
     status: TaskStatus
-    """What Conductor is told: `COMPLETED`, `FAILED` or `FAILED_WITH_TERMINAL_ERROR`; compares with plain text."""
+    """Reported to Conductor: `COMPLETED`, `FAILED` or `FAILED_WITH_TERMINAL_ERROR`; can be compared with a string."""
     output: Mapping[str, Any] | None
     """Conductor's output, None unless completed."""
     reason: str
-    """The one line that Conductor shows for a failure, empty if completed."""
+    """The line that Conductor shows for a failure; empty if completed."""
     error: BaseException | None = field(repr=False)
     """What the body, a check, the contract or the workspace raised."""
     log: tuple[str, ...] = field(repr=False)
