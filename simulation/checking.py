@@ -8,7 +8,7 @@ from simulation import explore, trace
 from simulation.world import CONDUCTOR, World
 
 _ENDS = {
-    "Conductor no longer wants": "stale",
+    "no longer current in Conductor": "stale",
     "took this one's right": "revoked",
     "started first": "yielded",
     "has not reported yet": "in the way",

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, grouped by what the runtime does about it.
+"""All errors of Perago, grouped by how the runtime handles them.
 
 PeragoError
 ├── SetupError                    before any attempt: print one line, exit 1
@@ -7,19 +7,19 @@ PeragoError
 │   ├── ProvisionError              something Perago needs cannot be fetched or built on this machine
 │   └── DevStackError               a development server cannot be started or kept alive
 ├── AttemptError                  ends the attempt with `status`
-│   ├── TerminalError               the same input can never pass
+│   ├── TerminalError               no retry with the same input can succeed
 │   │   ├── TaskInputError            Conductor input does not satisfy the contract
 │   │   ├── PreGuardrailViolation     the input workspace fails a check (also a GuardrailViolation)
 │   │   └── TaskTerminalError         raised by task authors
-│   └── RetryableError              another attempt may pass
+│   └── RetryableError              another attempt may succeed
 │       ├── TaskFailed                raised by task authors
 │       ├── TaskResultError           the body's return value does not satisfy the contract
 │       ├── PostGuardrailViolation    the output workspace fails a check (also a GuardrailViolation)
 │       ├── WorkspaceError            the local workspace cannot be filled, read or trusted
-│       ├── StaleAttemptError         attempt fence: Conductor no longer wants this attempt
-│       ├── PublishFenceError         publish fence: the target branch is not where it may be
-│       ├── PublishUnknownError       the publish request broke off and reading the head did not settle it
-│       └── AttemptCancelled          the worker was told to stop, or the lease was lost
+│       ├── StaleAttemptError         attempt fence: the attempt is no longer current
+│       ├── PublishFenceError         publish fence: the target branch is in a state that must not be changed
+│       ├── PublishUnknownError       the publish request had no reply, and the head does not show its result
+│       └── AttemptCancelled          the attempt was cancelled
 ├── LakeError                     lakeFS refused or did not answer; ends the attempt with FAILED
 │   ├── LakeNotFound                404
 │   ├── LakeConflict                409, and "no changes" or "dirty branch" answers
@@ -52,11 +52,11 @@ class PeragoError(Exception):
 
     status: ClassVar[TaskStatus] = TaskStatus.FAILED
     code: ClassVar[str] = ""
-    """Never changes and is never reused: the heading of its page in the manual. Empty for classes that are never raised."""
+    """Stable and never reused: the heading of its section in the manual. Empty for classes that are never raised."""
 
 
 class SetupError(PeragoError):
-    """Wrong before any attempt: one line for a person, exit code 1."""
+    """An error before any attempt: one line for the user, exit code 1."""
 
     code = "PG-100"
 
@@ -102,7 +102,7 @@ class TaskInputError(TerminalError):
 
 
 class GuardrailViolation(AttemptError):
-    """A workspace check that did not hold."""
+    """A workspace check that failed."""
 
 
 class PreGuardrailViolation(GuardrailViolation, TerminalError):
@@ -119,7 +119,7 @@ class TaskTerminalError(TerminalError):
 
 
 class RetryableError(AttemptError):
-    """Another attempt may pass."""
+    """Another attempt may succeed."""
 
 
 class TaskFailed(RetryableError):
@@ -147,25 +147,25 @@ class WorkspaceError(RetryableError):
 
 
 class StaleAttemptError(RetryableError):
-    """Attempt fence: Conductor no longer wants this attempt."""
+    """Attempt fence: the attempt is no longer current."""
 
     code = "PG-350"
 
 
 class PublishFenceError(RetryableError):
-    """Publish fence: the target branch is not at the input commit nor one abandoned publication after it."""
+    """Publish fence: the target branch is neither at the input commit nor at one abandoned publication after it."""
 
     code = "PG-360"
 
 
 class PublishUnknownError(RetryableError):
-    """The publish request broke off and one read of the head did not settle what became of it."""
+    """The publish request had no reply, and a read of the head did not show whether it was applied."""
 
     code = "PG-370"
 
 
 class AttemptCancelled(RetryableError):
-    """The attempt was told to stop before it published anything."""
+    """The attempt was cancelled before it published anything."""
 
     code = "PG-380"
 

@@ -1,4 +1,4 @@
-"""What happens during an attempt, as values: attempts emit them; logs, metrics, progress bars and `perago status` read them."""
+"""Events of an attempt, as values: attempts emit them; logs, metrics, progress bars and `perago status` use them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ class Removal(StrEnum):
     MOVE_BACK = "move_back"
     """The attempt changed nothing: the branch was moved back to its input."""
     MEND = "mend"
-    """It was committed between reading the head and merging, and Conductor says that it is abandoned."""
+    """It was committed between reading the head and merging, and Conductor's answer shows that it is abandoned."""
     UNDO = "undo"
     """The attempt's own commit, merged on top of a commit that must stay."""
     RESTORE = "restore"

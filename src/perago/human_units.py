@@ -1,4 +1,4 @@
-"""How people write durations and sizes (`24h`, `1h30m`, `100MB`), read into seconds and bytes."""
+"""Durations and sizes as people write them (`24h`, `1h30m`, `100MB`), converted to seconds and bytes."""
 
 import re
 

@@ -17,7 +17,7 @@ LARGEST_FRAME = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """What the supervisor needs to know about a task; it never imports an author's module itself."""
+    """Properties of a task that the supervisor needs; it never imports an author's module itself."""
 
     module: str
     task_type: str
@@ -65,7 +65,7 @@ class LeaseDeadline:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop this execution: its result is no longer wanted."""
+    """Stop this execution: its result is no longer needed."""
 
     execution_id: ExecutionId
     reason: str
@@ -103,7 +103,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class FenceRequest:
-    """Asks for a fresh snapshot of the attempt that runs."""
+    """Requests a new snapshot of the running attempt."""
 
     request: int
     kind: Literal["fence"] = "fence"
@@ -111,7 +111,7 @@ class FenceRequest:
 
 @dataclass(frozen=True, slots=True)
 class LookUpRequest:
-    """Asks for a snapshot of another task, with its workflow if that is given."""
+    """Requests a snapshot of another task, with its workflow if that is given."""
 
     request: int
     task_id: TaskId
@@ -166,7 +166,7 @@ def decode_in_supervisor(body: bytes) -> ToSupervisor:
 def frame_length(head: bytes) -> int:
     (size,) = FRAME_HEADER.unpack(head)
     if size > LARGEST_FRAME:
-        raise ValueError(f"a message of {size} bytes: the channel is out of step")
+        raise ValueError(f"a message of {size} bytes: the channel is out of sync")
     return int(size)
 
 

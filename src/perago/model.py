@@ -11,7 +11,7 @@ TaskId = NewType("TaskId", str)
 TaskType = NewType("TaskType", str)
 WorkerId = NewType("WorkerId", str)
 ExecutionId = NewType("ExecutionId", str)
-"""Random, one per execution of an attempt: a re-dispatched attempt never finds the files or branches of an earlier one."""
+"""Random, one per execution: a task that is handed out again never finds the files or branches of an earlier execution."""
 
 Repository = NewType("Repository", str)
 BranchName = NewType("BranchName", str)
@@ -21,7 +21,7 @@ MetaRangeId = NewType("MetaRangeId", str)
 ObjectPath = NewType("ObjectPath", str)
 """A full object path in a repository."""
 FilePath = NewType("FilePath", str)
-"""A business file relative to the workspace root, `/` separated."""
+"""The path of a file relative to the workspace root, `/` separated."""
 
 MARKER_NAME = ".perago-attempt.json"
 """Perago's own file in an attempt directory. A file of this name, at any depth, is never mapped from or to lakeFS."""
@@ -44,7 +44,7 @@ class LogicalTask:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One Conductor execution attempt as it was polled. The last three fields tell a rerun from the original."""
+    """One attempt as it was polled. The last three fields distinguish a rerun from the original."""
 
     workflow_id: WorkflowId
     task_id: TaskId
@@ -64,7 +64,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A fresh read of a task and of its workflow's status, for the attempt fence and to see whether a completion was accepted."""
+    """The state of a task and of its workflow, as just read: for the attempt fence, and to see whether a report was accepted."""
 
     workflow_id: WorkflowId
     task_id: TaskId
@@ -116,7 +116,7 @@ class LakeAccess:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A lakeFS commit, as far as publication looks at it."""
+    """A lakeFS commit, with the fields that publication uses."""
 
     id: CommitId
     parents: tuple[CommitId, ...]
@@ -145,16 +145,16 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The business files of a workspace, local or remote, as checks see them: never Perago's marker."""
+    """The files of a workspace, local or remote, as checks see them, without Perago's marker."""
 
     files: Sequence[FilePath]
     empty_directories: Sequence[FilePath] = ()
-    """Directories that hold no file at any depth; only a local workspace has them."""
+    """Directories without a file at any depth; only a local workspace has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A staging branch without a commit of its own: only a right to move the target branch to `commit`."""
+    """A staging branch without a commit of its own: the right to move the target branch to `commit`."""
 
     repository: Repository
     branch: BranchName
@@ -170,7 +170,7 @@ class StagedCommit:
     branch: BranchName
     commit: CommitId
     content: MetaRangeId
-    """What the commit holds."""
+    """The content of the commit."""
 
 
 @dataclass(frozen=True, slots=True)

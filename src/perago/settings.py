@@ -1,4 +1,4 @@
-"""Every setting of Perago, read from `.env` in the working directory and from the environment, which wins.
+"""Every setting of Perago, read from `.env` in the working directory and from the environment, which takes precedence.
 
 Two settings name caches: `PERAGO_CACHE_ROOT` is the worker's content cache (objects of workspaces, limited by
 `PERAGO_CACHE_MAX_SIZE`), `PERAGO_CACHE_DIR` keeps what Perago downloads for itself (development servers, Java, Spark's jars).
@@ -39,7 +39,7 @@ _OTHER_VARIABLES = {
     "PERAGO_MODULES": "deploy/perago-worker@.service",
     "PERAGO_TEST_STACK": "the servers that the project's tests use",
 }
-"""Variables that are no settings and still have a meaning, and where it is."""
+"""Variables that are not settings but have a meaning, and where it is defined."""
 _KUBERNETES_SERVICE = re.compile(r"PERAGO\w*_(SERVICE_HOST|(SERVICE_)?PORT\w*)")
 """What Kubernetes sets in every pod for a Service whose name begins with `perago`."""
 
@@ -61,7 +61,7 @@ def _web_address(value: str) -> str:
         usable = False
     else:
         if parts.username is not None or parts.password is not None:
-            raise ValueError("must not carry a user name or password")
+            raise ValueError("must not contain a user name or password")
     if not usable:
         raise ValueError("must be an address such as https://host:8080/api")
     return value.rstrip("/")
@@ -113,7 +113,7 @@ Directory = Annotated[Path, AfterValidator(_absolute)]
 
 
 def _present(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Without surrounding blanks and without blank values, so that a blank variable does not hide one in the file."""
+    """Without surrounding blanks and without blank values, so that a blank variable does not override one in the file."""
     return {name: value.strip() for name, value in values.items() if value is not None and value.strip()}
 
 
@@ -128,7 +128,7 @@ class _EnvFile(DotEnvSettingsSource):
 
 
 class DownloadSettings(BaseSettings):
-    """The settings of what Perago downloads for itself. They are read alone where the others need not be complete."""
+    """The settings of what Perago downloads for itself. They are loaded separately where the others may be incomplete."""
 
     model_config = SettingsConfigDict(
         # The variables are the field names in upper case.
@@ -155,7 +155,7 @@ class DownloadSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Environment before file. The library's own two differ in that blanks count there and `${NAME}` is expanded."""
+        """Environment before file. The library's own sources are not used: they keep blank values and expand `${NAME}`."""
         del env_settings, dotenv_settings, file_secret_settings
         return init_settings, _Environment(settings_cls), _EnvFile(settings_cls)
 

@@ -91,7 +91,7 @@ def stale_when(scene: AttemptScene, verb: str) -> tuple[list[str], Any]:
 def test_the_first_fence_stops_a_stale_attempt_before_it_stages(scene: AttemptScene) -> None:
     verbs, outcome = stale_when(scene, "objects")
     assert outcome.status is FAILED
-    assert outcome.reason == "Conductor no longer wants this attempt: status is TIMED_OUT, not IN_PROGRESS"
+    assert outcome.reason == "the attempt is no longer current in Conductor: status is TIMED_OUT, not IN_PROGRESS"
     assert "create_branch" not in verbs
 
 
@@ -115,8 +115,8 @@ def test_a_terminated_workflow_a_lost_lease_and_a_vanished_task_are_stale(memory
         assert outcome.status is FAILED
         return str(outcome.reason)
 
-    assert "no longer wants this attempt" in said(lambda polled: memory.conductor.terminate(polled.attempt.workflow_id))
-    assert "the lease ran out" in said(lambda _polled: None, lease=-1)
+    assert "no longer current in Conductor" in said(lambda polled: memory.conductor.terminate(polled.attempt.workflow_id))
+    assert "the lease expired" in said(lambda _polled: None, lease=-1)
     assert "no longer knows this task" in said(lambda polled: memory.conductor.tasks.pop(polled.attempt.task_id))
     assert memory.head().id == memory.a
 

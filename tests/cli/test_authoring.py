@@ -91,7 +91,7 @@ def test_check_with_broken_settings_still_says_what_is_right(inside: Perago, mon
         ("./words.py", "write the module name: words"),
         ("nowhere", "no module 'nowhere'"),
         ("nowhere.deep", "no module 'nowhere.deep'"),
-        ("a-b", "is no module name"),
+        ("a-b", "is not a module name"),
         ("empty", "declares no task"),
         ("two", "declares 2 tasks ('words.repeat', 'words.other')"),
     ],

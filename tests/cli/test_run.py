@@ -85,7 +85,7 @@ def test_a_bug_shows_the_authors_frames_and_none_of_ours(inside: Perago) -> None
     [
         ("{", "--params is not JSON: "),
         ("[1]", "--params must be a JSON object"),
-        ('{"word": NaN}', "--params is not JSON: NaN is no JSON number"),
+        ('{"word": NaN}', "--params is not JSON: NaN is not a JSON number"),
         ("@missing.json", "--params file missing.json cannot be read: No such file or directory"),
         ("@words.py", "--params file words.py is not JSON: "),
         ("{}", "params.word: Field required; params.times: Field required"),

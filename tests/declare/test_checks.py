@@ -89,13 +89,13 @@ def test_all_broken_checks_are_in_the_error_and_its_class_says_when() -> None:
 REFUSED: list[tuple[Callable[[], checks.Check], str]] = [
     (lambda: require_file("/a/b"), "path: '/a/b' is absolute; write it relative to the workspace root: 'a/b'"),
     (lambda: require_file(PurePosixPath("/a")), "path: '/a' is absolute; write it relative to the workspace root: 'a'"),
-    (lambda: require_dir("../a"), "path: '../a' leaves the root by '..'; write the place itself"),
-    (lambda: require_dir("a/../b"), "path: 'a/../b' leaves the root by '..'; write the place itself"),
+    (lambda: require_dir("../a"), "path: '../a' leaves the root through '..'; write the path without '..'"),
+    (lambda: require_dir("a/../b"), "path: 'a/../b' leaves the root through '..'; write the path without '..'"),
     (lambda: require_file("a\\b"), "path: 'a\\\\b' has a backslash; separate with '/': 'a/b'"),
-    (lambda: require_file("C:\\a"), "path: 'C:\\\\a' is a path of one machine; write it relative to the workspace root"),
+    (lambda: require_file("C:\\a"), "path: 'C:\\\\a' is a path on the local machine; write it relative to the workspace root"),
     (
         lambda: require_file(PureWindowsPath("C:/a")),
-        "path: 'C:/a' is a path of one machine; write it relative to the workspace root",
+        "path: 'C:/a' is a path on the local machine; write it relative to the workspace root",
     ),
     (lambda: require_file("./a"), "path: './a' has an empty or '.' segment; write 'a'"),
     (lambda: require_file("a//b"), "path: 'a//b' has an empty or '.' segment; write 'a/b'"),
@@ -107,7 +107,7 @@ REFUSED: list[tuple[Callable[[], checks.Check], str]] = [
     (require_file, "path: required"),  # pyright: ignore[reportAssignmentType]
     (lambda: forbid_glob("/**/*.tmp"), "pattern: '/**/*.tmp' is absolute; write it relative to the workspace root: '**/*.tmp'"),
     (lambda: forbid_glob("**\\*.tmp"), "pattern: '**\\\\*.tmp' has a backslash; separate with '/': '**/*.tmp'"),
-    (lambda: forbid_glob("../*"), "pattern: '../*' leaves the root by '..'; write the place itself"),
+    (lambda: forbid_glob("../*"), "pattern: '../*' leaves the root through '..'; write the path without '..'"),
     (
         lambda: forbid_glob("a**/b"),
         "pattern: 'a**/b' has '**' beside other characters; '**' is a whole segment, as in 'raw/**/*.parquet'",

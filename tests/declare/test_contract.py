@@ -379,8 +379,8 @@ WRONG_RESULT: list[tuple[type[BaseModel], Any, str]] = [
     (Number, [1], "the body returned list; return Number or a mapping"),
     (Number, Empty(), "the body returned Empty; return Number or a mapping"),
     (Number, {"x": "high"}, "result.x: Input should be a valid number, unable to parse string as a number"),
-    (Number, Number(x=math.inf), "result.x: inf is no JSON number; write None or text instead"),
-    (Number, Number(anything=[{"a": math.nan}]), "result.anything[0].a: nan is no JSON number; write None or text instead"),
+    (Number, Number(x=math.inf), "result.x: inf is not a JSON number; write None or text instead"),
+    (Number, Number(anything=[{"a": math.nan}]), "result.anything[0].a: nan is not a JSON number; write None or text instead"),
     (Number, Number(anything=object()), "result cannot be written as JSON: Unable to serialize unknown type: <class 'object'>"),
     (Number, Number(anything="\ud800"), "result cannot be written as JSON: "),
     (Number, Derived(), "result.more: unknown field"),
@@ -415,6 +415,6 @@ def test_a_result_as_large_as_conductor_takes_passes_and_one_byte_more_is_refuse
     with pytest.raises(TaskResultError) as caught:
         made.result_json({"title": "x" * (room - 1) + "é"})
     assert str(caught.value) == (
-        "result is 3,000,001 bytes as JSON, and Conductor takes at most 3,000,000; "
+        "result is 3,000,001 bytes as JSON, and Conductor accepts at most 3,000,000; "
         "write large data into the workspace and return its path"
     )

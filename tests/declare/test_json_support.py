@@ -83,8 +83,8 @@ def holding(kind: Any, default: Any = ...) -> type[BaseModel]:
     return create_model("Holder", __config__=ConfigDict(arbitrary_types_allowed=True), f=(kind, default))
 
 
-NO_FORM = "cannot travel as JSON; write a type with a JSON form, such as str or a model"
-KEYS = "JSON has only text as keys, not {}; write dict[str, ...]"
+NO_FORM = "cannot be represented in JSON; write a type that can, such as str or a model"
+KEYS = "JSON keys are strings, not {}; write dict[str, ...]"
 
 NEITHER: list[tuple[Any, str]] = [
     (Thing, f"f: a type without a JSON form {NO_FORM}"),
@@ -139,7 +139,7 @@ def test_what_json_can_carry_is_accepted_in_both_directions(kind: Any) -> None:
 def test_bytes_are_read_as_text_but_written_only_with_an_encoding() -> None:
     assert problems(params=holding(bytes)) == []
     assert problems(result=holding(list[bytes])) == [
-        "result.f[]: bytes that are no UTF-8 text cannot travel as JSON; write pydantic.Base64Bytes, or a file in the workspace"
+        "result.f[]: bytes that are not UTF-8 text have no JSON form; write pydantic.Base64Bytes, or a file in the workspace"
     ]
     assert problems(result=Hexed) == []
 
@@ -156,7 +156,7 @@ def test_excluded_fields_do_not_travel() -> None:
 
 
 def test_aliases_that_a_closed_schema_cannot_say_are_refused_in_params() -> None:
-    message = "params.f: AliasPath and AliasChoices cannot be said in a closed schema; write one validation_alias"
+    message = "params.f: AliasPath and AliasChoices cannot be expressed in a closed schema; write one validation_alias"
     for alias in (AliasChoices("a", "b"), AliasPath("a", 0)):
         model = holding(int, Field(validation_alias=alias))
         assert problems(params=model) == [message]
@@ -250,9 +250,7 @@ def test_models_that_double_at_every_level_are_refused_in_good_time() -> None:
     model: type[BaseModel] = Empty
     for level in range(20):
         model = create_model(f"Level{level}", left=(model, ...), right=(model, ...))
-    assert problems(params=model) == [
-        "signature: has more than 20,000 parts once every model stands where it is used; write it flatter"
-    ]
+    assert problems(params=model) == ["signature: has more than 20,000 parts after all models are inlined; write flatter models"]
 
 
 def test_problems_of_params_and_result_come_together() -> None:

@@ -91,9 +91,9 @@ def test_a_task_imported_from_another_module_is_not_counted(write: Write) -> Non
         ("./features.py", "'./features.py' is a file path; write the module name: features"),
         ("features.py", "'features.py' is a file path; write the module name: features"),
         ("/abs/features.py", "'/abs/features.py' is a file path; write the module name: abs.features"),
-        ("", "'' is no module name; write one as for 'python -m', such as tasks.features"),
-        ("a-b", "'a-b' is no module name; write one as for 'python -m', such as tasks.features"),
-        (".a", "'.a' is no module name; write one as for 'python -m', such as tasks.features"),
+        ("", "'' is not a module name; write one as for 'python -m', such as tasks.features"),
+        ("a-b", "'a-b' is not a module name; write one as for 'python -m', such as tasks.features"),
+        (".a", "'.a' is not a module name; write one as for 'python -m', such as tasks.features"),
     ],
 )
 def test_what_is_no_module_name_is_refused(given: str, message: str) -> None:

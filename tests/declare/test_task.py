@@ -137,8 +137,8 @@ def test_names_that_are_accepted(name: str) -> None:
         ("", "name: must be text such as 'features.build', not ''"),
         (None, "name: must be text such as 'features.build', not None"),
         (5, "name: must be text such as 'features.build', not 5"),
-        (".", "name: '.' is no path segment; write a name such as 'features.build'"),
-        ("..", "name: '..' is no path segment; write a name such as 'features.build'"),
+        (".", "name: '.' is not a path segment; write a name such as 'features.build'"),
+        ("..", "name: '..' is not a path segment; write a name such as 'features.build'"),
         ("a/b", "name: 'a/b' has '/'; use letters, digits, '.', '_' and '-'"),
         ("a\\b", r"name: 'a\\b' has '\\'; use letters, digits, '.', '_' and '-'"),
         ("a b", "name: 'a b' has ' '; use letters, digits, '.', '_' and '-'"),
@@ -240,8 +240,8 @@ WRONG_SPECS: list[tuple[Any, str]] = [
     (WorkspaceSpec(prefix="/audio/ "), "workspace.prefix: '/audio/ ' begins or ends with a space; write '/audio'"),
     (WorkspaceSpec(prefix=" "), "workspace.prefix: ' ' begins or ends with a space; write '/'"),
     (WorkspaceSpec(prefix="\u00a0audio"), r"workspace.prefix: '\xa0audio' begins or ends with a space; write '/audio'"),
-    (WorkspaceSpec(prefix=".."), "workspace.prefix: '..' leaves the root by '..'; write the place itself"),
-    (WorkspaceSpec(prefix="/a/../b"), "workspace.prefix: 'a/../b' leaves the root by '..'; write the place itself"),
+    (WorkspaceSpec(prefix=".."), "workspace.prefix: '..' leaves the root through '..'; write the path without '..'"),
+    (WorkspaceSpec(prefix="/a/../b"), "workspace.prefix: 'a/../b' leaves the root through '..'; write the path without '..'"),
     (WorkspaceSpec(prefix="/./a"), "workspace.prefix: './a' has an empty or '.' segment; write 'a'"),
     (WorkspaceSpec(prefix="/a//b"), "workspace.prefix: 'a//b' has an empty or '.' segment; write 'a/b'"),
     (WorkspaceSpec(prefix="/a/"), "workspace.prefix: 'a/' has an empty or '.' segment; write 'a'"),
@@ -249,11 +249,11 @@ WRONG_SPECS: list[tuple[Any, str]] = [
     (WorkspaceSpec(prefix="a\\b"), r"workspace.prefix: 'a\\b' has a backslash; separate with '/': 'a/b'"),
     (
         WorkspaceSpec(prefix="C:\\data"),
-        r"workspace.prefix: 'C:\\data' is a path of one machine; write it relative to the workspace root",
+        r"workspace.prefix: 'C:\\data' is a path on the local machine; write it relative to the workspace root",
     ),
     (
         WorkspaceSpec(prefix="C:/data"),
-        "workspace.prefix: 'C:/data' is a path of one machine; write it relative to the workspace root",
+        "workspace.prefix: 'C:/data' is a path on the local machine; write it relative to the workspace root",
     ),
     (WorkspaceSpec(prefix=Path("/a")), f"workspace.prefix: must be a str such as '/audio/render', not {Path('/a')!r}"),  # pyright: ignore[reportArgumentType]
     (WorkspaceSpec(read_only=1), "workspace.read_only: must be True or False, not 1"),  # pyright: ignore[reportArgumentType]
@@ -263,7 +263,7 @@ WRONG_SPECS: list[tuple[Any, str]] = [
         WorkspaceSpec(post=[NO_CHECK]),
         "workspace.post[0]: must be require_file, require_dir, require_glob or forbid_glob, not '*.tmp'",
     ),  # pyright: ignore[reportArgumentType]
-    (WorkspaceSpec(pre=[require_file("a"), require_file("../a")]), "workspace.pre[1].path: '../a' leaves the root by '..'"),
+    (WorkspaceSpec(pre=[require_file("a"), require_file("../a")]), "workspace.pre[1].path: '../a' leaves the root through '..'"),
     ("/audio", "workspace: must be a WorkspaceSpec(...), not '/audio'"),
 ]
 
@@ -358,7 +358,7 @@ WRONG_SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (coroutine, "signature: async is not supported; write a plain def"),
     (generator, "signature: the body yields; return the result instead"),
     (other_name, f"signature: parameters are (parameters: {__name__}.P); {SHAPES}"),
-    (with_default, "signature.params: must have no default; defaults belong into the params model"),
+    (with_default, "signature.params: must have no default; defaults belong in the params model"),
     (keyword_only, "signature.params: must be positional: no *args, **kwargs or keyword-only parameters"),
     (variadic, "signature.params: must be positional: no *args, **kwargs or keyword-only parameters"),
     (mapping_params, "signature.params: must be a Pydantic model (class X(BaseModel)), not dict"),
@@ -457,7 +457,7 @@ def test_models_with_a_configuration_of_their_own_warn_at_any_depth() -> None:
     assert declare(body).warnings == (
         (
             "Configured has its own model_config (extra, str_strip_whitespace); "
-            "Perago closes every model against unknown fields whatever it says."
+            "Perago refuses unknown fields in every model regardless."
         ),
     )
 

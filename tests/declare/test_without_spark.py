@@ -36,7 +36,7 @@ def test_error_names_the_module_and_the_install_command(tmp_path: Path, monkeypa
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, package=None: None if name == "pyspark" else find(name, package)
     )
-    with pytest.raises(TaskDefinitionError, match=rf"{name}: works on Spark, .* run: pip install 'pyspark>=4.2,<4.3'$"):
+    with pytest.raises(TaskDefinitionError, match=rf"{name}: uses Spark, .* run: pip install 'pyspark>=4.2,<4.3'$"):
         module_loader.load(name)
 
 

@@ -27,7 +27,7 @@ def test_unaccepted_commits_are_taken_off_and_a_second_run_has_nothing_to_do(har
     for published in (first, second):
         attempt = published.polled.attempt
         assert f"workflow {attempt.workflow_id}, step s0, task {attempt.task_id}, attempt 0" in said.out
-        assert f"off the branch: {published.commit[:12]}… not accepted: its task is CANCELED" in said.out
+        assert f"removed: {published.commit[:12]}… not accepted: its task is CANCELED" in said.out
         assert any(accepted.commit in line for line in harness.real.logs(attempt.task_id))
     assert f"Conductor: the task is COMPLETED, its workflow COMPLETED, its output names {accepted.commit}" in said.out
     assert said.out.splitlines()[-1] == f"branch main is at {accepted.commit}"
@@ -127,7 +127,7 @@ def test_an_accepted_commit_goes_only_when_it_is_named(harness: OperatorHarness)
     assert harness.head().id == accepted.commit
     said = harness.perago("recover", harness.target, "--to", seed[:16], "--yes")
     assert said.code == 0, said.err
-    assert f"warning: this takes {accepted.commit} off the branch, which is accepted: step s0" in said.err
+    assert f"warning: this removes {accepted.commit} from the branch, which is accepted: step s0" in said.err
     assert harness.head().id == seed
 
 
@@ -141,7 +141,7 @@ def test_hand_made_commits_go_only_when_they_are_named(harness: OperatorHarness)
     assert harness.head().id == by_hand
     named = harness.perago("recover", harness.target, "--yes", "--to", seed)
     assert named.code == 0, named.err
-    assert f"this takes {by_hand} off the branch, which is not made by Perago: 'by hand'" in named.err
+    assert f"this removes {by_hand} from the branch, which is not made by Perago: 'by hand'" in named.err
     assert harness.head().id == seed
 
 

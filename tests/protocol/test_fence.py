@@ -65,5 +65,5 @@ def test_current_does_not_need_the_workflow_to_be_read() -> None:
 
 @pytest.mark.parametrize("left", [0.0, -3.25])
 def test_expired_lease_is_refused(left: float) -> None:
-    with pytest.raises(StaleAttemptError, match="the lease ran out"):
+    with pytest.raises(StaleAttemptError, match="the lease expired"):
         assert_current_attempt_snapshot(ATTEMPT, CURRENT, left)

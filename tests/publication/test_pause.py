@@ -40,7 +40,7 @@ def test_nothing_that_runs_or_waits_is_lost(harness: PublicationHarness) -> None
         else:
             branches[kind].shows(last, files={"then"})
     ours = set(workflows.values())
-    assert not [line for line in harness.worker.said("attempt called off") if line["workflow_id"] in ours]
+    assert not [line for line in harness.worker.said("attempt cancelled") if line["workflow_id"] in ours]
 
 
 def steps(harness: PublicationHarness, branch: TargetBranch, kind: str, gate: Gate | None) -> list[Json]:

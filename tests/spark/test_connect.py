@@ -182,7 +182,7 @@ def test_properties_that_belong_to_the_server_are_refused_and_others_reach_the_s
     server: ConnectServer, tmp_path: Path
 ) -> None:
     wanted = options.SparkOptions(tmp_path, remote=server.url, properties={"spark.executor.memory": "2g"})
-    with pytest.raises(RuntimeConfigError, match=r"takes no spark\.executor\.memory from a session; set it where the server is"):
+    with pytest.raises(RuntimeConfigError, match=r"cannot set spark\.executor\.memory; set it when the server is started"):
         connect.ConnectEngine(wanted).start()
     wanted = options.SparkOptions(tmp_path, remote=server.url, properties={"spark.sql.session.timeZone": "Europe/Berlin"})
     engine = connect.ConnectEngine(wanted)

@@ -87,7 +87,7 @@ def test_a_stream_into_files_is_refused_because_its_log_names_the_branch(harness
     a = harness.csv("raw/rows.csv")
     refused = harness.run(lambda workspace: stream(workspace, "parquet"))
     assert refused.status is TaskStatus.FAILED
-    assert "in/stream/_spark_metadata/0 ties a stream's files to this attempt's own branch" in str(refused.reason)
+    assert "in/stream/_spark_metadata/0 refers to a stream's files on this attempt's staging branch" in str(refused.reason)
     assert harness.head().id == a
     publish(harness, lambda workspace: stream(workspace, "delta"))
     assert publish(harness, lambda w: {"rows": w.spark.read.format("delta").load(w.input("stream")).count()}) == {"rows": 10}

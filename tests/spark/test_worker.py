@@ -57,7 +57,7 @@ def test_a_spark_attempt_is_called_off_killed_and_retried(harness: worker_harnes
     unwanted = crawl(harness, base, 100_000)
     worker_harness.eventually(lambda: in_stage(worker), within=100, what="a running stage")
     harness.real.terminate(unwanted)
-    called_off = worker.until("attempt called off", within=30)
+    called_off = worker.until("attempt cancelled", within=30)
     assert called_off
     at = time.monotonic()
     worker.until("attempt", within=30)

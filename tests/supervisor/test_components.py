@@ -56,7 +56,7 @@ def test_message_to_the_supervisor_survives_encoding(message: ipc.ToSupervisor) 
 
 
 def test_impossible_frame_length_is_an_error() -> None:
-    with pytest.raises(ValueError, match="out of step"):
+    with pytest.raises(ValueError, match="out of sync"):
         ipc.frame_length(b"\xff\xff\xff\xff")
 
 

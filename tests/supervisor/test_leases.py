@@ -18,7 +18,7 @@ def test_body_that_holds_the_interpreter_keeps_its_lease(harness: WorkerHarness)
 
 def test_body_that_floods_stdout_keeps_its_lease_and_a_responsive_worker(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN, E2E_RESPONSE="3", E2E_RETRIES="0", options=("--register", "--metrics-port", "0"))
-    port = worker.said("metrics and health are served")[0]["port"]
+    port = worker.said("serving metrics and health checks")[0]["port"]
     workflow = harness.plain(do="flood", seconds=6)
     eventually(lambda: harness.tasks(workflow)[0]["status"] == "IN_PROGRESS")
     slowest = 0.0
@@ -39,7 +39,7 @@ def test_terminated_workflow_cancels_the_body(harness: WorkerHarness) -> None:
     line = worker.until("attempt")
     assert found.read_text() == "cancelled"
     assert (line["status"], line["delivery"]) == ("FAILED", "superseded")
-    assert "CANCELED" in worker.said("attempt called off")[0]["cause"]
+    assert "CANCELED" in worker.said("attempt cancelled")[0]["cause"]
 
 
 def test_body_that_does_not_check_is_interrupted_and_its_executor_survives(harness: WorkerHarness) -> None:
@@ -106,7 +106,7 @@ def test_attempt_beyond_its_timeout_is_cancelled(harness: WorkerHarness) -> None
     line = worker.until("attempt")
     assert time.monotonic() - began < 15
     assert found.read_text() == "cancelled"
-    assert "timeout of 3 s" in worker.said("attempt called off")[0]["cause"]
+    assert "timeout of 3 s" in worker.said("attempt cancelled")[0]["cause"]
     assert line["status"] == "FAILED"
 
 

@@ -159,7 +159,7 @@ def test_lost_task_runs_within_seconds_on_a_real_server(harness: WorkerHarness, 
         # The poll that was under way when the rule came has ended.
         eventually(lambda: len(proxy.requests(POLL)) > asked + 1)
         workflow = harness.plain()
-        worker.until("a task whose poll was cut off is handed back", within=30)
+        worker.until("returned a task to its queue: the reply to its poll was lost", within=30)
         assert harness.ended(workflow, within=30) == "COMPLETED"
         assert lost_reply.done
         (task,) = harness.tasks(workflow)
@@ -176,7 +176,7 @@ def test_task_lost_with_the_reply_to_a_report_is_found(harness: WorkerHarness, m
         gate.reached()
         waiting = [harness.plain() for _ in range(3)]
         gate.open()
-        worker.until("a task whose poll was cut off is handed back", within=30)
+        worker.until("returned a task to its queue: the reply to its poll was lost", within=30)
         assert [harness.ended(workflow, within=30) for workflow in (first, *waiting)] == ["COMPLETED"] * 4
         assert lost_reply.done
         assert {harness.tasks(workflow)[-1]["retryCount"] for workflow in waiting} == {0}

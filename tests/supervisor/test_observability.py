@@ -81,7 +81,7 @@ def test_metrics_and_health(harness: WorkerHarness) -> None:
 
 def test_status_shows_slots_attempts_and_recent_outcomes(harness: WorkerHarness) -> None:
     harness.folder.mkdir()
-    assert status(harness) == (1, "no worker runs here\n")
+    assert status(harness) == (1, "no worker is running here\n")
     worker = harness.start(PLAIN, jobs=2)
     harness.ended(harness.plain())
     gate = harness.gate()
@@ -112,7 +112,7 @@ def test_status_does_not_show_a_killed_worker(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     eventually(lambda: status(harness)[0] == 0)
     worker.kill()
-    assert status(harness) == (1, "no worker runs here\n")
+    assert status(harness) == (1, "no worker is running here\n")
     assert list((harness.logs / ".workers").iterdir()) == []
 
 

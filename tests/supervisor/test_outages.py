@@ -14,14 +14,14 @@ def test_conductor_outage_is_waited_for(harness: WorkerHarness, how: str) -> Non
     with FaultProxy(harness.stack.conductor_url) as proxy:
         worker = harness.start(PLAIN, jobs=2, CONDUCTOR_SERVER_URL=proxy.url)
         proxy.on(".*", DOWN[how], times=ALWAYS)
-        worker.until("Conductor cannot be reached; trying again until it can")
+        worker.until("Conductor cannot be reached; requests are retried")
         workflow = harness.plain()
         asked = len(proxy.seen)
         eventually(lambda: len(proxy.seen) >= asked + 3)
         proxy.heal()
         assert harness.ended(workflow) == "COMPLETED"
-        worker.until("Conductor answers again")
-        assert len(worker.said("Conductor cannot be reached; trying again until it can")) == 1
+        worker.until("Conductor can be reached again")
+        assert len(worker.said("Conductor cannot be reached; requests are retried")) == 1
         assert worker.stop() == 0
 
 
@@ -33,7 +33,7 @@ def test_result_is_delivered_after_an_outage(harness: WorkerHarness) -> None:
         gate.reached()
         proxy.on(".*", cut(), times=ALWAYS)
         gate.open()
-        worker.until("Conductor cannot be reached; trying again until it can")
+        worker.until("Conductor cannot be reached; requests are retried")
         proxy.heal()
         assert harness.ended(workflow) == "COMPLETED"
         (task,) = harness.tasks(workflow)
@@ -55,14 +55,14 @@ def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(harness: WorkerH
         base = harness.seed()
         proxy.on(".*", cut(), times=ALWAYS)
         workflow = harness.grow(base, line="later")
-        worker.until("lakeFS does not answer; tasks that need it are not taken until it does")
+        worker.until("lakeFS does not respond; tasks that need it are not polled until it does")
         # What does not need it goes on meanwhile.
         assert harness.ended(harness.plain()) == "COMPLETED"
         asked = len(proxy.requests("GET /_health"))
         eventually(lambda: len(proxy.requests("GET /_health")) >= asked + 2)
         proxy.heal()
         assert harness.ended(workflow) == "COMPLETED"
-        worker.until("lakeFS answers again")
+        worker.until("lakeFS responds again")
         assert len(harness.tasks(workflow)) <= 3
         assert harness.log_at(harness.head().id) == "later\n"
 

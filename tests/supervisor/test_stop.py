@@ -34,7 +34,7 @@ def test_first_signal_drains(harness: WorkerHarness) -> None:
     running, waiting = harness.plain(gate=str(gate)), None
     gate.reached()
     worker.signal(signal.SIGTERM)
-    worker.until("worker stops; attempts that run are finished first")
+    worker.until("worker is stopping; running attempts finish first")
     waiting = harness.plain()
     gate.open()
     assert worker.process.wait(10) == 0
@@ -49,7 +49,7 @@ def test_second_signal_cancels_and_reports_attempts(harness: WorkerHarness) -> N
     workflow = harness.plain(gate=str(gate))
     gate.reached()
     worker.signal(signal.SIGTERM)
-    worker.until("worker stops; attempts that run are finished first")
+    worker.until("worker is stopping; running attempts finish first")
     began = time.monotonic()
     worker.signal(signal.SIGTERM)
     assert worker.process.wait(10) == 3
@@ -81,7 +81,7 @@ def test_hard_stop_of_a_workspace_attempt_leaves_nothing_on_lakefs(harness: Work
     workflow = harness.grow(base, gate=str(gate))
     gate.reached()
     worker.signal(signal.SIGTERM)
-    worker.until("worker stops; attempts that run are finished first")
+    worker.until("worker is stopping; running attempts finish first")
     worker.signal(signal.SIGTERM)
     assert worker.process.wait(10) == 3
     assert harness.tasks(workflow)[0]["status"] == "FAILED"
@@ -125,7 +125,7 @@ def test_undeliverable_result_does_not_delay_a_hard_stop(harness: WorkerHarness)
         proxy.on(".*", silence(), times=ALWAYS)
         gate.open()
         worker.signal(signal.SIGTERM)
-        worker.until("worker stops; attempts that run are finished first")
+        worker.until("worker is stopping; running attempts finish first")
         began = time.monotonic()
         worker.signal(signal.SIGTERM)
         assert worker.process.wait(20) in {0, 3}
@@ -144,7 +144,7 @@ def test_hanging_lakefs_does_not_delay_a_hard_stop(harness: WorkerHarness) -> No
         gate.open()
         eventually(lambda: len(proxy.seen) > asked)
         worker.signal(signal.SIGTERM)
-        worker.until("worker stops; attempts that run are finished first")
+        worker.until("worker is stopping; running attempts finish first")
         began = time.monotonic()
         worker.signal(signal.SIGTERM)
         assert worker.process.wait(20) == 3
@@ -164,7 +164,7 @@ def test_executors_end_with_a_killed_supervisor_and_the_next_worker_sweeps(harne
     worker.kill()
     eventually(lambda: not worker.survivors(), within=5)
     following = harness.start(GROW)
-    following.until("swept workspaces of dead executors")
+    following.until("removed attempt directories of dead executors")
     assert harness.left_workspaces() == []
     assert harness.head().id == base
     harness.real.terminate(workflow)

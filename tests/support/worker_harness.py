@@ -63,7 +63,7 @@ class Worker:
 
     def fetch(self, path: str) -> tuple[int, str]:
         """Status and text from its port for metrics and health."""
-        port = self.said("metrics and health are served")[0]["port"]
+        port = self.said("serving metrics and health checks")[0]["port"]
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()

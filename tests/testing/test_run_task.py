@@ -193,7 +193,7 @@ def pure(params: P) -> P:
 
 
 def test_what_is_no_task_is_said() -> None:
-    with pytest.raises(TaskDefinitionError, match="is no task; give a function with @task"):
+    with pytest.raises(TaskDefinitionError, match="is not a task; pass a function with @task"):
         run_task(len)
     with pytest.raises(TaskDefinitionError, match="declares no task"):
         run_task(ModuleType("bare"))

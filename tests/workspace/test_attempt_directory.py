@@ -67,7 +67,7 @@ def test_a_directory_is_private_marked_and_named_after_task_and_execution(tmp_pa
 
 def test_an_execution_id_is_never_used_twice(tmp_path: Path) -> None:
     made = make(tmp_path)
-    with pytest.raises(WorkspaceError, match="cannot make the attempt directory"):
+    with pytest.raises(WorkspaceError, match="cannot create the attempt directory"):
         make(tmp_path)
     made.verify()
     made.remove()

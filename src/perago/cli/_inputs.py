@@ -1,4 +1,4 @@
-"""What several commands take: shared option types, the settings with their warnings, and task modules."""
+"""Used by several commands: shared option types, the settings with their warnings, and task modules."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What the operator's commands (doctor, recover, protect) share: repository arguments, connections to both servers, SIGTERM."""
+"""Shared by the commands for operators (doctor, recover, protect): repository arguments, connections to both servers, SIGTERM."""
 
 import contextlib
 import signal

@@ -19,9 +19,11 @@ from perago.terminal import progress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-DataDir = Annotated[Path | None, typer.Option(help="Keep the servers' state here. Default: a temporary one, removed at the end.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Keep the servers' state here. Default: a temporary directory, removed at the end.")
+]
 EnvFile = Annotated[Path | None, typer.Option(help="Also write the settings into this file; its other lines are kept.")]
-Port = Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)]
+Port = Annotated[int, typer.Option(help="0 chooses a free port.", min=0, max=65535)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON when both are ready, and nothing else on stdout.")]
 
 

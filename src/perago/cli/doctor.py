@@ -1,4 +1,4 @@
-"""`perago doctor`: finds what keeps workflows from publishing, or checks the publication protocol on a lakeFS."""
+"""`perago doctor`: finds out why workflows cannot publish, or checks the publication protocol on a lakeFS."""
 
 import contextlib
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="REPOSITORY[/BRANCH]",
-        help="The lakeFS repository; without a branch, every branch that Perago wrote to lately.",
+        help="The lakeFS repository; without a branch, every branch that Perago wrote to recently.",
         show_default=False,
     ),
 ]
@@ -36,14 +36,14 @@ Base = Annotated[
 
 
 def doctor(target: Target, publication: Publication = False, base: Base = "main", as_json: _inputs.AsJson = False) -> None:
-    """Find what keeps workflows from publishing, and say which command fixes it.
+    """Find out why workflows cannot publish, and show the commands that fix it.
 
-    Examines both servers, the clocks, the permissions (tried out on hidden branches of its own), branch protection, hooks,
+    Examines both servers, the clocks, the permissions (tested on temporary hidden branches), branch protection, hooks,
     staging branches and their owners, heads that Conductor did not accept, accepted commits that the branch does not contain,
-    histories that no retry can pass, and uncommitted changes. Changes nothing else and shows no secrets.
+    histories in which no retry can succeed, and uncommitted changes. Changes nothing else and shows no secrets.
 
-    With --publication, attempts are run on branches of its own, with a Conductor in memory, to show that this lakeFS does what
-    the publication protocol depends on.
+    With --publication, it runs attempts on temporary branches, with an in-memory Conductor, to check that this lakeFS behaves
+    as the publication protocol requires.
 
     Exit codes: 0 nothing to do, 1 something needs action (or an error), 2 wrong usage.
     """
@@ -72,7 +72,7 @@ def _diagnose(target: str, *, as_json: bool) -> None:
 def _check_publication(target: str, base: str, *, as_json: bool) -> None:
     repository, branch = _repository.parse_target(target)
     if branch is not None:
-        raise typer.BadParameter("--publication takes a repository; it works on branches of its own", param_hint="REPOSITORY")
+        raise typer.BadParameter("--publication takes a repository; it uses temporary branches", param_hint="REPOSITORY")
     start = _repository.branch_name(base, "--base")
     access = _inputs.load_settings().lakefs
     if access is None:
@@ -107,7 +107,7 @@ def _show_findings(found: Sequence[Finding]) -> None:
             if one.fix is not None:
                 out.print(Text(f"  fix: {console.printable(one.fix)}"))
     count = sum(one.level is Level.ACTION for one in found)
-    out.print(Text(f"{count} to act on" if count else "nothing to do", style="bold red" if count else "bold green"))
+    out.print(Text(f"{count} to fix" if count else "nothing to do", style="bold red" if count else "bold green"))
 
 
 def _table(found: Sequence[Finding]) -> Table:

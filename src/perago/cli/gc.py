@@ -1,4 +1,4 @@
-"""`perago gc`: lists or deletes staging branches of attempts that are over."""
+"""`perago gc`: lists or deletes staging branches of attempts that have ended."""
 
 import contextlib
 import time
@@ -23,7 +23,7 @@ _TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
 Delete = Annotated[bool, typer.Option("--delete", help="Delete them; without it they are only listed.")]
 OlderThan = Annotated[
     str,
-    typer.Option("--older-than", metavar="AGE", help="Older branches are orphans whatever Conductor says: 90m, 24h, 7d."),
+    typer.Option("--older-than", metavar="AGE", help="Older branches are always orphans; for example 90m, 24h, 7d."),
 ]
 
 
@@ -32,8 +32,8 @@ def gc(
 ) -> None:
     """List or delete the staging branches that dead workers left in a repository.
 
-    A branch is an orphan when Conductor says that its attempt is over, or when it is older than --older-than. Nothing is deleted
-    without --delete. Without CONDUCTOR_SERVER_URL only the age counts.
+    A branch is an orphan when Conductor reports that its attempt has ended, or when it is older than --older-than. Nothing is
+    deleted without --delete. Without CONDUCTOR_SERVER_URL only the age counts.
 
     Exit codes: 0 done, 1 a request or a deletion failed, 2 wrong usage.
     """
@@ -83,7 +83,7 @@ def _show(found: Sequence[staging_gc.StagingFinding], *, delete: bool, conductor
         out.print(Text(f"{verdict}: {finding.branch} ({reason})"))
     left = sum(finding.orphaned is not None and not finding.is_deleted for finding in found)
     gone = sum(finding.is_deleted for finding in found)
-    summary = f"{gone} deleted, {left} could not be" if delete else f"{left} to delete with --delete"
+    summary = f"{gone} deleted, {left} failed" if delete else f"{left} to delete with --delete"
     out.print(Text(f"{len(found)} staging branches, {summary}"))
 
 

@@ -66,7 +66,7 @@ def show(directory: Path, written: list[Path]) -> None:
 
 
 def _next_steps() -> Iterator[tuple[str, str]]:
-    """Pytest must be in the environment that has Perago, because one from elsewhere would not find it."""
+    """Pytest must be installed in the environment of Perago, because another installation would not find Perago."""
     if find_spec("pytest") is None:
         *before, (line, purpose) = _NEXT_STEPS
         yield from [*before, (f"pip install pytest && {line}", purpose)]

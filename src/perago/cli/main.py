@@ -24,9 +24,9 @@ COMMANDS = {
     "start": "Run the worker: take tasks from Conductor and run them until stopped.",
     "status": "Show the workers on this machine that log under PERAGO_LOG_ROOT.",
     "gc": "List or delete the staging branches that dead workers left in a repository.",
-    "doctor": "Find what keeps workflows from publishing, and say which command fixes it.",
+    "doctor": "Find out why workflows cannot publish, and show the commands that fix it.",
     "recover": "Move a branch back to the newest commit that Conductor accepted.",
-    "protect": "Install lakeFS hooks that refuse what does not follow the publication protocol.",
+    "protect": "Install lakeFS hooks that refuse writes that do not follow the publication protocol.",
     "dev": "Run a real Conductor and a real lakeFS on this machine; Ctrl-C stops both.",
     "demo": "Run a Spark pipeline of six tasks on real servers, kill its worker in the middle, and show that the retry succeeds.",
 }

@@ -14,11 +14,11 @@ Remove = Annotated[bool, typer.Option("--remove", help="Uninstall the hooks.")]
 
 
 def protect(repository: _inputs.RepositoryName, branch: Branch, remove: Remove = False) -> None:
-    """Install lakeFS hooks that refuse what does not follow the publication protocol.
+    """Install lakeFS hooks that refuse writes that do not follow the publication protocol.
 
     A merge into the branch has to name the head that it expects in its metadata (perago.expected_head), as publications of
     Perago do; direct commits, cherry-picks and reverts are refused. By hand: lakectl merge --meta perago.expected_head=HEAD.
-    Attempts are safe from each other without the hooks; these cover people and programs that write in the same moment.
+    Attempts are safe from each other without the hooks; these cover people and programs that write at the same time.
 
     Merges are covered at once, the others within seconds: lakeFS keeps the action files of a branch in a cache.
 

@@ -32,8 +32,9 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; needed where there
 def recover(target: Target, to: To = None, yes: Yes = False) -> None:
     """Move a branch back to the newest commit that Conductor accepted.
 
-    Shows the evidence of both servers for each commit from the head down, says what it will do and asks. The branch is moved
-    as attempts move it: not while a running attempt is about to publish, and an attempt that publishes meanwhile goes first.
+    Shows the evidence of both servers for each commit from the head down, shows what it will do and asks for confirmation. The
+    branch is moved in the same way as attempts move it: not while a running attempt is about to publish, and an attempt that
+    publishes in the meantime has precedence.
     Without --to, nothing is removed that Conductor accepted or may have accepted, nor a commit that Perago did not make.
     A second run finds nothing to do.
 
@@ -90,13 +91,13 @@ def _move(
     """Carry out the confirmed plan if the servers still give the evidence that was shown."""
     history, plan = _plan(both, repository, branch, to)
     if not isinstance(plan, recovery.RecoveryMove) or (plan.goal, history.head) != (confirmed.goal, shown.head):
-        raise PublishFenceError(f"branch {branch} was left alone: what the servers say changed meanwhile; run it again")
+        raise PublishFenceError(f"branch {branch} was left alone: the evidence has changed in the meantime; run it again")
     recovery.apply(both, history, plan)
     hooks = protection.state(both.lake, repository, plan.goal.id, branch)
     had_hooks = protection.state(both.lake, repository, history.head.id, branch)
     console.stdout().print(Text(f"branch {branch} is at {plan.goal.id}", style="green"))
     if hooks is protection.State.ABSENT and had_hooks is not protection.State.ABSENT:
-        console.warning(f"the hooks of perago protect are gone with the commits; run perago protect {repository} {branch}")
+        console.warning(f"the hooks of perago protect were removed with the commits; run perago protect {repository} {branch}")
 
 
 def _show_evidence(history: evidence.History, plan: recovery.Plan) -> None:
@@ -131,6 +132,6 @@ def _show_move(branch: BranchName, plan: recovery.RecoveryMove) -> None:
     out = console.stdout()
     out.print(Text(f"branch {branch} goes to {plan.goal.id}: {plan.why}", style="bold"))
     for one in plan.removed:
-        out.print(Text(f"  off the branch: {one.commit.id[:_SHORT_ID]}… {console.printable(recovery.describe(one))}"))
+        out.print(Text(f"  removed: {one.commit.id[:_SHORT_ID]}… {console.printable(recovery.describe(one))}"))
     for one in plan.lost:
-        console.warning(f"this takes {one.commit.id} off the branch, which is {recovery.describe(one)}")
+        console.warning(f"this removes {one.commit.id} from the branch, which is {recovery.describe(one)}")

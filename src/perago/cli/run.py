@@ -23,16 +23,18 @@ Workspace = Annotated[
         "--workspace", "-w", metavar="DIR", help="The input: a folder, which is copied and never changed.", show_default=False
     ),
 ]
-Params = Annotated[str, typer.Option("--params", "-p", metavar="JSON|@FILE", help="The parameters as JSON, or a file of them.")]
+Params = Annotated[
+    str, typer.Option("--params", "-p", metavar="JSON|@FILE", help="The parameters as JSON, or a file that contains them.")
+]
 Write = Annotated[
     Path | None,
-    typer.Option("--write", metavar="DIR", help="Put what would be published into this new or empty folder.", show_default=False),
+    typer.Option("--write", metavar="DIR", help="Write what would be published to this new or empty folder.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; what the task prints goes to stderr.")]
 
 
 class RunExitCode(IntEnum):
-    """Beside 1 (it could not be run) and 2 (wrong usage), which every command has."""
+    """In addition to 1 (it could not be run) and 2 (wrong usage), which every command has."""
 
     COMPLETED = 0
     FAILED = 3
@@ -109,7 +111,7 @@ def _params(given: str) -> object:
 
 def _refuse_constant(word: str) -> NoReturn:
     """NaN and Infinity, which Python's parser would accept."""
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _document(declaration: TaskDeclaration, done: environment.LocalRun, written: Path | None) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def start(
     The first SIGTERM or Ctrl-C lets running attempts finish, a second one cancels them; PERAGO_SHUTDOWN_FORCE_KILL_AFTER
     limits the wait.
 
-    Exit codes: 0 stopped and all finished, 1 cannot start, 2 wrong usage, 3 stopped with attempts cancelled.
+    Exit codes: 0 stopped, all attempts finished, 1 cannot start, 2 wrong usage, 3 stopped with attempts cancelled.
     """
     options = serve.StartOptions(tuple(dict.fromkeys(modules)), jobs, register, metrics_port, metrics_host)
     code = serve.start(options, _inputs.load_settings())

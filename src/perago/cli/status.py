@@ -22,7 +22,7 @@ def status(as_json: _inputs.AsJson = False) -> None:
     if as_json:
         console.write_json([{**worker.state, "age": round(worker.age, 1)} for worker in workers])
     elif not workers:
-        console.stdout().print("no worker runs here")
+        console.stdout().print("no worker is running here")
     for worker in [] if as_json else workers:
         for line in lines(worker.state, worker.age, time.time()):
             console.stdout().print(console.printable(line))
@@ -31,7 +31,7 @@ def status(as_json: _inputs.AsJson = False) -> None:
 
 def lines(state: dict[str, Any], age: float, now: float) -> list[str]:
     conductor = "" if state["conductor_is_up"] else ", Conductor cannot be reached"
-    late = f", silent for {age:.0f} s" if age > _LATE_SECONDS else ""
+    late = f", no update for {age:.0f} s" if age > _LATE_SECONDS else ""
     head = f"worker {state['pid']} ({', '.join(state['modules'])}): {state['state']} for {now - state['started_at']:.0f} s"
     return [
         f"{head}{conductor}{late}",

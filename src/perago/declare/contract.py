@@ -156,7 +156,7 @@ def _listed(problems: list[str]) -> str:
 def _infinite(written: object, raw: object, where: str) -> Iterator[str]:
     """Compare the JSON and Python forms of a value: report infinite numbers that no serializer turned into text."""
     if isinstance(raw, float) and not math.isfinite(raw) and not isinstance(written, str):
-        yield f"{where}: {raw} is no JSON number; write None or text instead"
+        yield f"{where}: {raw} is not a JSON number; write None or text instead"
     elif isinstance(written, dict) and isinstance(raw, Mapping):
         pairs = zip(cast("Json", written).items(), cast("Mapping[object, object]", raw).values(), strict=False)
         for (key, one), other in pairs:
@@ -173,6 +173,6 @@ def _refuse_oversize(written: Json) -> None:
         raise TaskResultError(f"result cannot be written as JSON: {wrong}") from wrong
     if size > MAX_OUTPUT_BYTES:
         raise TaskResultError(
-            f"result is {size:,} bytes as JSON, and Conductor takes at most {MAX_OUTPUT_BYTES:,}; "
+            f"result is {size:,} bytes as JSON, and Conductor accepts at most {MAX_OUTPUT_BYTES:,}; "
             "write large data into the workspace and return its path"
         )

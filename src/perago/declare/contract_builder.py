@@ -53,10 +53,10 @@ def _with_schemas(read: Signature, warnings: tuple[str, ...]) -> ContractResult:
         params = schema.of(read.params, "validation")
         result = schema.of(read.result, "serialization")
     except PydanticUserError as wrong:
-        what = f"no JSON Schema can be made: {' '.join(wrong.message.split())}"
+        what = f"no JSON Schema can be generated: {' '.join(wrong.message.split())}"
         return ContractResult(None, (Problem("signature", what),), warnings)
     except schema.SchemaTooLarge:
-        what = f"has more than {schema.MOST_SCHEMAS:,} parts once every model stands where it is used; write it flatter"
+        what = f"has more than {schema.MOST_SCHEMAS:,} parts after all models are inlined; write flatter models"
         return ContractResult(None, (Problem("signature", what),), warnings)
     problems = tuple(_schema_problems(params, result))
     return ContractResult(None, problems, warnings) if problems else ContractResult(_contract(read, params, result), (), warnings)

@@ -108,7 +108,7 @@ class PublishBudget(DeclaredValue):
 
     @property
     def budget(self) -> Budget:
-        """The nested_problems that the publication protocol enforces."""
+        """The time limits that the publication protocol enforces."""
         return Budget(
             publish_seconds=self.lakefs_merge_timeout_seconds,
             completion_seconds=self.conductor_completion_timeout_seconds,

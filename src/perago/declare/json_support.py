@@ -66,7 +66,7 @@ class _SchemaWalker:
         handler = _HANDLERS.get(core["type"])
         if core["type"] in _NO_JSON:
             self._problem(
-                at, f"{_NO_JSON[core['type']]} cannot travel as JSON; write a type with a JSON form, such as str or a model"
+                at, f"{_NO_JSON[core['type']]} cannot be represented in JSON; write a type that can, such as str or a model"
             )
         elif handler is not None:
             handler(self, core, at)
@@ -98,8 +98,8 @@ class _SchemaWalker:
 
     def _inside(self, core: Core, at: _Position) -> None:
         """Wrappers and containers without special rules."""
-        says_what_it_reads = not self._writing and "json_schema_input_schema" in core
-        for key in ("json_schema_input_schema",) if says_what_it_reads else _NESTED:
+        has_input_schema = not self._writing and "json_schema_input_schema" in core
+        for key in ("json_schema_input_schema",) if has_input_schema else _NESTED:
             for one in _schemas(core.get(key)):
                 self.visit(one, at)
 
@@ -124,7 +124,7 @@ class _SchemaWalker:
             self._configured.add(cls)
             self.findings.warnings.append(
                 f"{cls.__name__} has its own model_config ({', '.join(sorted(own))}); "
-                "Perago closes every model against unknown fields whatever it says."
+                "Perago refuses unknown fields in every model regardless."
             )
         self.visit(core["schema"], _Position(at.path, config or at.config, at.open_references))
 
@@ -139,19 +139,20 @@ class _SchemaWalker:
         if self._writing and core.get("serialization_exclude"):
             return
         if not self._writing and isinstance(core.get("validation_alias"), list):
-            self._problem(inside, "AliasPath and AliasChoices cannot be said in a closed schema; write one validation_alias")
+            self._problem(inside, "AliasPath and AliasChoices cannot be expressed in a closed schema; write one validation_alias")
         self.visit(core["schema"], inside)
 
     def raw_bytes(self, _core: Core, at: _Position) -> None:
         if self._writing and at.config.get("ser_json_bytes", "utf8") == "utf8":
             self._problem(
-                at, "bytes that are no UTF-8 text cannot travel as JSON; write pydantic.Base64Bytes, or a file in the workspace"
+                at,
+                "bytes that are not UTF-8 text have no JSON form; write pydantic.Base64Bytes, or a file in the workspace",
             )
 
     def mapping(self, core: Core, at: _Position) -> None:
         for key in self._key_types(core.get("keys_schema", {"type": "any"})):
             if key in _NO_KEY:
-                self._problem(at, f"JSON has only text as keys, not {key}; write dict[str, ...]")
+                self._problem(at, f"JSON keys are strings, not {key}; write dict[str, ...]")
         if "values_schema" in core:
             self.visit(core["values_schema"], _Position(f"{at.path}[]", at.config, at.open_references))
 

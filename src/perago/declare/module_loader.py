@@ -41,7 +41,7 @@ def _require_module_name(given: str) -> None:
         dotted = given.removesuffix(".py").removeprefix("./").strip("/").replace(os.sep, ".").replace("/", ".")
         raise TaskDefinitionError(f"{given!r} is a file path; write the module name: {dotted}")
     if not given or not all(part.isidentifier() for part in given.split(".")):
-        raise TaskDefinitionError(f"{given!r} is no module name; write one as for 'python -m', such as tasks.features")
+        raise TaskDefinitionError(f"{given!r} is not a module name; write one as for 'python -m', such as tasks.features")
 
 
 def _prepend_working_directory() -> None:
@@ -70,7 +70,7 @@ def _imported(name: str) -> ModuleType:
 
 def _without_spark(name: str) -> TaskDefinitionError:
     command = spark_workspace.install_command(spark_workspace.SPARK_PACKAGES)
-    return TaskDefinitionError(f"{name}: works on Spark, and pyspark is not installed; run: {command}")
+    return TaskDefinitionError(f"{name}: uses Spark, and pyspark is not installed; run: {command}")
 
 
 def _broken(name: str, wrong: BaseException) -> TaskDefinitionError:

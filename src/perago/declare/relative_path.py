@@ -12,22 +12,22 @@ def as_text(given: object) -> object:
     return given.as_posix() if isinstance(given, PurePath) else given
 
 
-def problem(place: str) -> str | None:
-    """Why `place`, without a leading `/`, is not a path below a root; None if it is one."""
-    if _HOST_PATH.match(place):
-        return f"{place!r} is a path of one machine; write it relative to the workspace root"
-    if "\\" in place:
-        return f"{place!r} has a backslash; separate with '/': {place.replace(chr(92), '/')!r}"
-    if _CONTROL.search(place):
-        return f"{place!r} has a control character; leave it out"
-    return _segment_problem(place)
+def problem(path: str) -> str | None:
+    """Why `path`, without a leading `/`, does not name something below a root; None if it does."""
+    if _HOST_PATH.match(path):
+        return f"{path!r} is a path on the local machine; write it relative to the workspace root"
+    if "\\" in path:
+        return f"{path!r} has a backslash; separate with '/': {path.replace(chr(92), '/')!r}"
+    if _CONTROL.search(path):
+        return f"{path!r} has a control character; leave it out"
+    return _segment_problem(path)
 
 
-def _segment_problem(place: str) -> str | None:
-    segments = place.split("/")
+def _segment_problem(path: str) -> str | None:
+    segments = path.split("/")
     if ".." in segments:
-        return f"{place!r} leaves the root by '..'; write the place itself"
+        return f"{path!r} leaves the root through '..'; write the path without '..'"
     if "." in segments or "" in segments:
         kept = "/".join(s for s in segments if s not in {"", "."})
-        return f"{place!r} has an empty or '.' segment; write {kept!r}" if kept else f"{place!r} names nothing below the root"
+        return f"{path!r} has an empty or '.' segment; write {kept!r}" if kept else f"{path!r} names nothing below the root"
     return None

@@ -57,7 +57,7 @@ class SchemaTooLarge(ValueError):
 def of(model: type[BaseModel], mode: JsonSchemaMode) -> Json:
     """The closed schema of what `model` reads (`validation`) or writes (`serialization`)."""
     made = model.model_json_schema(by_alias=True, schema_generator=_Generator, mode=mode)
-    return _Closing(made.get("$defs", {})).closed(made)
+    return _SchemaCloser(made.get("$defs", {})).closed(made)
 
 
 def write_only(schema: Json, where: str) -> Iterator[str]:
@@ -83,7 +83,7 @@ def closed_object(properties: Mapping[str, Json]) -> Json:
     return {"type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False}
 
 
-class _Closing:
+class _SchemaCloser:
     def __init__(self, definitions: Mapping[str, Json]) -> None:
         self._definitions = definitions
         self._made = 0

@@ -79,7 +79,7 @@ def _parameter_problems(parameters: Mapping[str, inspect.Parameter], *, has_work
         if parameter.kind not in _POSITIONAL:
             yield Problem(f"signature.{name}", "must be positional: no *args, **kwargs or keyword-only parameters")
         elif parameter.default is not inspect.Parameter.empty:
-            yield Problem(f"signature.{name}", "must have no default; defaults belong into the params model")
+            yield Problem(f"signature.{name}", "must have no default; defaults belong in the params model")
 
 
 def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signature | list[Problem]:
@@ -98,7 +98,7 @@ def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signatu
 
 
 def _kind(hints: Mapping[str, object]) -> WorkspaceKind | None:
-    """None for a wrong annotation; a missing one is reported separately."""
+    """None for a wrong annotation; a missing one is reported separately and counts as `Path` here."""
     annotation = hints.get("workspace", Path)
     if annotation is Path:
         return WorkspaceKind.LOCAL

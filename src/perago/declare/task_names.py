@@ -41,7 +41,7 @@ def name_problems(name: object) -> Iterator[Problem]:
     if not isinstance(name, str) or not name:
         yield Problem("name", f"must be text such as 'features.build', not {name!r}")
     elif name in {".", ".."}:
-        yield Problem("name", f"{name!r} is no path segment; write a name such as 'features.build'")
+        yield Problem("name", f"{name!r} is not a path segment; write a name such as 'features.build'")
     elif (bad := re.search(r"[/\\\s]", name)) or not name.isprintable():
         found = f"{bad.group()!r}" if bad else "a control character"
         yield Problem("name", f"{name!r} has {found}; use letters, digits, '.', '_' and '-'")

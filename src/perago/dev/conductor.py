@@ -21,6 +21,7 @@ _JAR = f"conductor-server-{VERSION}-boot.jar"
 _DISK = 1 << 30
 _UNPACKED = 1_700_000_000
 _AHEAD_OF_TIME = 25
+"""First Java version with an ahead-of-time cache."""
 _ARCHIVE = "start.cache"
 # The virtual machine writes the start cache when it ends, which can take minutes on a busy machine.
 _TRAINING_GRACE = 300.0
@@ -48,7 +49,7 @@ def install(cache: ArtifactCache) -> InstalledConductor:
         name, f"Conductor {VERSION} start cache", _DISK, lambda into: _train(cache, without_archive, into, cache.log(name))
     )
     archive = cache.ensure(artifact) / _ARCHIVE
-    # A virtual machine may not write one; then Conductor starts without it, more slowly.
+    # If the virtual machine did not write one, Conductor starts without it, more slowly.
     flags = (_use_flag(runtime, archive),) if archive.exists() else ()
     return InstalledConductor(runtime, jar, flags, (_NAME, name))
 

@@ -1,4 +1,4 @@
-"""SIGTERM during the body of a cancelled attempt interrupts the body, and never Perago's own steps around it."""
+"""Lets SIGTERM interrupt the body of a cancelled attempt, but never Perago's own steps around the body."""
 
 import contextlib
 from collections.abc import Generator

@@ -37,7 +37,7 @@ REFUSED = 3
 
 
 class Executor:
-    """Everything that stays from one attempt to the next."""
+    """Holds what is kept between attempts: declarations, the lakeFS client and the Spark engine."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Executor:
         )
         self._lake = _lake(settings)
         self._tasks: dict[str, TaskDeclaration] = {}
-        self._spark = engine.make(spark_options.from_settings(settings), self._fetching)
+        self._spark = engine.make(spark_options.from_settings(settings), self._log_fetched)
 
     def load(self, modules: Sequence[str]) -> None:
         """Import the modules, send what they declare, and connect."""
@@ -102,36 +102,36 @@ class Executor:
         prefix = declaration.workspace.prefix if declaration.workspace else "/"
         if declaration.kind is WorkspaceKind.SPARK:
             access = self._settings.require_lakefs()
-            around = spark_workspace.SparkDependencies(self._spark, access, cancellation.cancelled, self._emit)
-            return spark_workspace.SparkBranchWorkspace(self._lake, ref, prefix, around)
+            dependencies = spark_workspace.SparkDependencies(self._spark, access, cancellation.cancelled, self._emit)
+            return spark_workspace.SparkBranchWorkspace(self._lake, ref, prefix, dependencies)
         return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
 
-    def _fetching(self, news: InstallProgress) -> None:
-        if news.finished:
-            self._channel.send(ipc.LogLine("info", f"fetched {news.step}"))
+    def _log_fetched(self, progress: InstallProgress) -> None:
+        if progress.finished:
+            self._channel.send(ipc.LogLine("info", f"fetched {progress.step}"))
 
     def _emit(self, event: Event) -> None:
-        """Send at once where the attempt is, because it may die there; send what it has done with the next message."""
+        """Send progress at once, because the process may die in that phase; send completed effects with the next message."""
         send = self._channel.send_later if isinstance(event, Done) else self._channel.send
         send(ipc.EventEmitted(event))
 
 
 def facts(task: TaskDeclaration) -> ipc.TaskFacts:
-    planned = declared_task.budget(task)
+    budget = declared_task.budget(task)
     return ipc.TaskFacts(
         module=task.module,
         task_type=task.name,
         needs_lake=task.workspace is not None,
         definition=taskdef.of(task),
         warnings=task.warnings,
-        publish_seconds=planned.publish_seconds,
-        completion_seconds=planned.completion_seconds,
-        heartbeat_seconds=planned.heartbeat_seconds,
+        publish_seconds=budget.publish_seconds,
+        completion_seconds=budget.completion_seconds,
+        heartbeat_seconds=budget.heartbeat_seconds,
     )
 
 
 def _lake(settings: worker_settings.Settings) -> LakeFS:
-    """Without settings only workspace-free tasks are started, and they never call it."""
+    """A client even if lakeFS is not configured: then only tasks without a workspace run, which never use it."""
     access = settings.lakefs or LakeAccess("http://lakefs-is-not-configured.invalid", "", "")
     try:
         return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)

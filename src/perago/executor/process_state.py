@@ -32,12 +32,12 @@ def capture() -> ProcessState:
 
 
 def threads() -> frozenset[int]:
-    """Those that run now: what one body leaves running is not reported for the next."""
+    """The ids of the running threads, so that a thread that one body left is not reported for the next."""
     return frozenset(thread.ident or 0 for thread in threading.enumerate())
 
 
 def restore(before: ProcessState, running: frozenset[int]) -> list[str]:
-    """One line for each thing that had to be restored, or cannot be, such as threads that were not `running` before."""
+    """Restore the state. Returns a line for each thing that was restored or cannot be, such as threads not in `running`."""
     found = [*_directory(before), *_environment(before), *_handlers(before)]
     os.umask(before.umask)
     for stream in (sys.stdout, sys.stderr):

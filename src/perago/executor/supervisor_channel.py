@@ -14,12 +14,12 @@ from perago import errors, ipc
 from perago.attempt import cancellation
 from perago.model import Attempt, ExecutionId, Snapshot, TaskId, WorkflowId
 
-FENCE_PATIENCE = 60.0
-"""Beyond the end of the lease a fence cannot succeed; the supervisor answers long before."""
+ANSWER_GRACE_SECONDS = 60.0
+"""Seconds to wait for an answer beyond the end of the lease. The supervisor normally answers much earlier."""
 
 
 class SupervisorChannel:
-    """Implements `perago.conductor.port.AttemptFence` for the attempt that runs. In a process that a body forked, it exits."""
+    """Implements `perago.conductor.port.AttemptFence` for the running attempt. In a process that a body forked, `send` exits."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -30,7 +30,7 @@ class SupervisorChannel:
         self._delayed = b""
         self._runs: queue.SimpleQueue[ipc.Run] = queue.SimpleQueue()
         self._answers: dict[int, queue.SimpleQueue[ipc.Answer]] = {}
-        self._numbers = itertools.count(1)
+        self._request_numbers = itertools.count(1)
         self._lease_deadline = 0.0
         self._reader = threading.Thread(target=self._read, name="perago-channel", daemon=True)
 
@@ -38,7 +38,7 @@ class SupervisorChannel:
         self._reader.start()
 
     def runs(self) -> Iterator[ipc.Run]:
-        """One after the other, until the supervisor closes the channel, which ends this process."""
+        """Yield attempts to run until the supervisor closes the channel, which ends this process."""
         while True:
             yield self._runs.get()
 
@@ -50,13 +50,13 @@ class SupervisorChannel:
             self._delayed = b""
 
     def send_later(self, message: ipc.ToSupervisor) -> None:
-        """With the next message: for what the supervisor need not know at once."""
+        """Send with the next message, for what the supervisor does not need at once."""
         data = ipc.encode_for_supervisor(message)
         with self._sending:
             self._delayed += data
 
     def require_owner(self) -> None:
-        """A fork of the executor holds copies of everything; only the original may send and go on."""
+        """Exit in a forked copy of the executor: only the original process may send and continue."""
         if os.getpid() != self._owner:
             os._exit(0)
 
@@ -68,12 +68,12 @@ class SupervisorChannel:
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         return self._ask(lambda number: ipc.LookUpRequest(number, task_id, workflow_id))
 
-    def _ask(self, question: Callable[[int], ipc.ToSupervisor]) -> Snapshot:
-        number, box = next(self._numbers), queue.SimpleQueue[ipc.Answer]()
-        self._answers[number] = box
+    def _ask(self, make_request: Callable[[int], ipc.ToSupervisor]) -> Snapshot:
+        number, reply = next(self._request_numbers), queue.SimpleQueue[ipc.Answer]()
+        self._answers[number] = reply
         try:
-            self.send(question(number))
-            answer = box.get(timeout=max(0.0, self.lease_seconds_left()) + FENCE_PATIENCE)
+            self.send(make_request(number))
+            answer = reply.get(timeout=max(0.0, self.lease_seconds_left()) + ANSWER_GRACE_SECONDS)
         except queue.Empty:
             raise errors.ConductorUnavailable("the supervisor did not answer the attempt fence") from None
         finally:
@@ -87,7 +87,7 @@ class SupervisorChannel:
 
     # the reading thread
     def _read(self) -> None:
-        # After an unreadable message the two ends are out of step: as final as a closed channel.
+        # After an unreadable message the stream is out of sync, which is handled like a closed channel.
         with contextlib.suppress(OSError, EOFError, ValueError):
             while True:
                 self._handle(ipc.decode_in_executor(self._exactly(ipc.frame_length(self._exactly(ipc.FRAME_HEADER.size)))))
@@ -101,8 +101,8 @@ class SupervisorChannel:
                 self._runs.put(message)
             case ipc.Answer():
                 self._lease_deadline = message.lease_deadline
-                if (box := self._answers.get(message.request)) is not None:
-                    box.put(message)
+                if (reply := self._answers.get(message.request)) is not None:
+                    reply.put(message)
             case ipc.LeaseDeadline():
                 self._lease_deadline = message.deadline
             case ipc.Cancel():
@@ -117,7 +117,7 @@ class SupervisorChannel:
 
 
 def end_with_children() -> None:
-    """The executor leads a process group of its own; what the body started and left behind is killed with it."""
+    """Exit, and kill the processes that the body left running: they are in the executor's own process group."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,7 +1,7 @@
-"""Requests to one server: a request goes out, the value that its receiver makes of the reply comes back, or one error is raised.
+"""HTTP client for one server: sends a request and returns the value that a receiver makes of the reply, or raises one error.
 
-Reads are tried again a few times, with growing, jittered pauses. A write is sent once. Many small requests can share one
-connection without waiting for each other.
+Reads are tried again a few times, with growing, jittered pauses. A write is sent once. Many small requests can be
+pipelined on one connection.
 """
 
 import ssl
@@ -20,8 +20,9 @@ READ_TRIES = 4
 LONGEST_PAUSE = 5.0
 _BACKOFF = Backoff(first=0.2, longest=LONGEST_PAUSE, jitter=(0.5, 1.0))
 IDLE_CONNECTIONS = 64
-"""Kept per server; as many threads can work at once without connecting anew."""
+"""Kept per server, so that as many threads can send requests without reconnecting."""
 UNPIPELINED_SECONDS = 60.0
+"""How long pipelining is avoided after a broken connection."""
 _MAX_REFUSAL = 64 * 1024
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ SendBody = Callable[[HttpConnection, Deadline], None]
 
 
 def send_nothing(_connection: HttpConnection, _deadline: Deadline) -> None:
-    """For requests that hold their whole body."""
+    """For requests that contain their whole body."""
 
 
 def ignore_record(_record: RequestRecord) -> None:
@@ -39,14 +40,14 @@ def ignore_record(_record: RequestRecord) -> None:
 
 
 class Login(Protocol):
-    """Tells the client's server who we are."""
+    """Provides the header that authenticates us to the client's server."""
 
     def header(self, client: "HttpClient", /) -> str:
         """A header line that ends with CRLF, or nothing."""
         ...
 
     def renewed(self, client: "HttpClient", refused: str, /) -> str | None:
-        """The header to use instead of `refused`, which got a 401; None where no other would do better."""
+        """The header to use instead of `refused`, which got a 401; None if there is no other."""
         ...
 
 
@@ -98,7 +99,7 @@ class HttpClient:
         self._pool.close()
 
     def call(self, request: HttpRequest, receive: Receive[T], send: SendBody = send_nothing) -> T:
-        """Send the request, a read again where that may help; raises the error of the last try."""
+        """Send the request; a read is retried where that may help. Raises the error of the last try."""
         result = self.attempt(request, receive, send)
         if isinstance(result, RequestFailure):
             raise result.error
@@ -130,8 +131,8 @@ class HttpClient:
     def pipeline(self, calls: Sequence[tuple[HttpRequest, Receive[T]]], timeout: float) -> Iterator[T | RequestFailure]:
         """Send all requests on one connection, then yield their results in order; ends after the first failure.
 
-        The requests after it were sent too, so of a write it is not known whether it happened. May also end before the first
-        result with nothing sent: a proxy may not support this, so it is avoided for a minute after a broken connection.
+        The requests after it were sent too, so it is unknown whether their writes took effect. May also send nothing and end
+        without results: a proxy may not support pipelining, so it is avoided for a minute after a broken connection.
         """
         if len(calls) < 2 or time.monotonic() < self._pipeline_again_at:  # noqa: PLR2004  one alone gains nothing
             return
@@ -231,7 +232,7 @@ def send_request(connection: HttpConnection, text: bytes, send: SendBody, deadli
 
 
 def _early_refusal(connection: HttpConnection, deadline: Deadline) -> ReplyHead | None:
-    """The reply of a server that stopped reading. Any other than a refusal would answer an incomplete request: ignored."""
+    """The error reply of a server that stopped reading. Any other reply to an incomplete request is ignored."""
     if not connection.has_input():
         return None
     try:
@@ -242,7 +243,7 @@ def _early_refusal(connection: HttpConnection, deadline: Deadline) -> ReplyHead 
 
 
 def _beginning(body: Iterable[memoryview]) -> bytes:
-    """Enough of a refusal to quote. Its status is valid even if the connection breaks now."""
+    """The beginning of an error reply, to quote it. Its status is valid even if the connection breaks now."""
     text = bytearray()
     try:
         for part in body:

@@ -1,4 +1,4 @@
-"""What a failed request means: how far it came, whether it may have been carried out, and which error is raised for it."""
+"""What a failed request means: how far it got, whether it may have been carried out, and which error is raised for it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from perago.http.request import HttpRequest
 
 
 class RequestStage(Enum):
-    """How far a request had come when its connection broke."""
+    """How far a request had got when its connection broke."""
 
     CONNECTING = "connecting"
     SENDING = "sending"
@@ -32,10 +32,10 @@ def may_have_happened(stage: RequestStage) -> bool:
       requests states its length or ends with its head, and a server must discard an incomplete one (RFC 9112, section 8). The
       tests show that lakeFS and Conductor do, even if only the last byte is missing. Of several requests sent together, the
       first ones may be complete although the last one is not: the client counts all of these as sent.
-    - sent: yes. Only a reply can tell otherwise, and it did not arrive, or not completely.
+    - sent: yes. Only a reply could show the opposite, and it did not arrive, or not completely.
 
     When there is a reply, the server's `ErrorTable` decides by its status. If in doubt the answer is yes: a caller that wrongly
-    takes a write for failed could repeat it; a caller that knows of the doubt reads what became of it.
+    assumes a failure could repeat a write, while a caller that knows of the doubt reads the state first.
     """
     return stage is RequestStage.SENT
 
@@ -48,7 +48,7 @@ class RequestFailure:
     retry: bool = False
     after: float = 0.0
     status: int | None = None
-    """Of the reply; None where there was none."""
+    """Of the reply; None if there was none."""
 
     def caused_by(self, cause: Exception) -> "RequestFailure":
         self.error.__cause__ = cause
@@ -65,7 +65,7 @@ class ErrorTable:
     malformed: Callable[[HttpRequest, str], RequestFailure]
     """For a 2xx reply that cannot be understood, with the reason."""
     retried: tuple[type[Exception], ...] = ()
-    """Errors of a receiver that another read may not meet."""
+    """Errors raised by a receiver after which a read is retried."""
 
 
 def retry_after(headers: Mapping[str, str]) -> float:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 MAX_REPLY = 64 * 1024 * 1024
-"""Bytes of a reply that is kept in memory. No reply of lakeFS or Conductor that we ask for is nearly as long."""
+"""Longest reply, in bytes, that is kept in memory. Replies of lakeFS and Conductor are much shorter."""
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Origin:
 
     @property
     def authority(self) -> str:
-        """Host and port as the Host header needs them."""
+        """Host and port in the form of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
 
@@ -44,7 +44,7 @@ class HttpTimeouts:
     connect: float
     request: float
     slowest: int = 64 * 1024
-    """Bytes per second below which a transfer is given up."""
+    """Bytes per second below which a transfer is aborted."""
 
     def transfer(self, size: int) -> float:
         return self.request + size / self.slowest
@@ -63,18 +63,18 @@ class HttpRequest:
     """Lines that end with CRLF. A request with a body states its length here."""
     body: bytes = b""
     write: bool = False
-    """It has an effect, so it is sent once."""
+    """Has an effect, so it is sent only once."""
     stall: float = math.inf
-    """Seconds without any progress after which a long transfer is given up before its deadline."""
+    """Seconds without any progress after which a long transfer is aborted before its deadline."""
     anonymous: bool = False
-    """Without our credentials."""
+    """Sent without our credentials."""
     origin: Origin | None = None
     """Another server, such as an object store; `target` is then complete. Our credentials are never sent there."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """One request as it was sent, retries counted one by one. `status` is None where no reply came."""
+    """One request as it was sent, retries counted one by one. `status` is None if there was no reply."""
 
     verb: str
     method: str

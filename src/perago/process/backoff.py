@@ -11,7 +11,7 @@ _LARGEST_EXPONENT = 64
 class Backoff:
     """Pauses in seconds that grow from `first` by `factor` up to `longest`.
 
-    Each is multiplied by a random number within `jitter`, so that many clients of one server do not come back at the same time.
+    Each is multiplied by a random number within `jitter`, so that many clients of one server do not retry at the same time.
     """
 
     first: float

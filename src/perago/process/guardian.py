@@ -1,12 +1,12 @@
-"""Runs one command, and kills every process that came of it when it ends, when its owner says so, or when its owner is gone.
+"""Runs one command. Kills it and all its descendants when it ends, when its owner requests that, or when its owner has ended.
 
 A script, started with `python -I -S guardian.py [OPTION=VALUE…] -- COMMAND…`. Standard library only, and few modules of it: there
 is one guardian per executor and per server, and each needs only a few megabytes.
 
-Stdin is a socket held by the owner. The owner sends orders of one byte; the end of the stream means that the owner is gone. The
+Stdin is a socket held by the owner. The owner sends orders of one byte; the end of the stream means that the owner has ended. The
 guardian answers `pid N` or `error TEXT`, and `exit CODE` when everything has ended. On Linux the kernel makes the guardian the
 parent of what the command starts and abandons, even in a session of its own, so that it can be killed too; on other systems
-only the command's process group is. Guardian and command lead sessions of their own, so a Ctrl-C reaches only the owner.
+only the command's process group is. Guardian and command have sessions of their own, so a Ctrl-C reaches only the owner.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ STOP = b"s"
 KILL = b"k"
 """Kill everything."""
 KILL_SECONDS = 5.0
-"""How long killed processes may take to end. One that hangs in the kernel is left to it."""
+"""How long killed processes may take to end. A process that hangs in the kernel is left running."""
 _LONGEST_ORPHAN_GRACE = 1.0
 _PARENT_CHECK_SECONDS = 1.0
 _OWNER = 0
@@ -38,9 +38,9 @@ def main(arguments: list[str]) -> int:
     """Runs the command to its end; always 0, unless the command cannot be started.
 
     Options: `cwd`; `log`, to which output is appended; `grace` in seconds (none: kill at once); `pass_fd`, a descriptor for the
-    command alone; `lock_fd`, one for the guardian alone; `remove`, a directory to remove if the owner is gone.
+    command alone; `lock_fd`, one for the guardian alone; `remove`, a directory to remove if the owner has ended.
     """
-    # Read before anything slow, so that an owner who dies while the guardian starts is noticed too.
+    # Read before anything slow, so that the death of the owner during the start of the guardian is noticed.
     parent = os.getppid()
     separator = arguments.index("--")
     options = dict(argument.split("=", 1) for argument in arguments[:separator])
@@ -49,21 +49,21 @@ def main(arguments: list[str]) -> int:
     try:
         pid = _start(arguments[separator + 1 :], options)
     except OSError as error:
-        _tell(f"error {error.strerror}: {error.filename}")
+        _send_line(f"error {error.strerror}: {error.filename}")
         return 127
-    _tell(f"pid {pid}")
+    _send_line(f"pid {pid}")
     guarded = _Guarded(pid, wake, parent)
     order = guarded.watch()
     grace = float(options.get("grace", 0))
     code = guarded.end({STOP: grace, b"": min(grace, _LONGEST_ORPHAN_GRACE)}.get(order, 0.0))
-    _tell(f"exit {code}")
+    _send_line(f"exit {code}")
     if not order:
         _remove_data_directory(options)
     return 0
 
 
 def adopt_orphans() -> None:
-    """From now on a descendant of this process whose parent ends becomes its child (Linux only)."""
+    """Make this process the new parent of every descendant whose parent ends (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -76,7 +76,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def descendants(of: int, *, spared: Collection[int] = ()) -> list[int]:
-    """Children first, then theirs. Those in `spared` are left out with everything below them. Empty where there is no /proc."""
+    """Children first, then their descendants, without those in `spared` and below them. Empty on systems without /proc."""
     children = _children_by_parent()
     found = [pid for pid in children.get(of, []) if pid not in spared]
     for pid in found:
@@ -85,7 +85,7 @@ def descendants(of: int, *, spared: Collection[int] = ()) -> list[int]:
 
 
 def _children_by_parent() -> dict[int, list[int]]:
-    """Of every process of the machine. Without pathlib, which would double the guardian's memory."""
+    """The children of every process on this machine. Without pathlib, which would double the guardian's memory."""
     children: dict[int, list[int]] = {}
     if sys.platform != "linux":
         return children
@@ -119,7 +119,7 @@ def _start(command: list[str], options: dict[str, str]) -> int:
     guardian = os.getpid()
     pid = os.fork()
     if not pid:
-        _become(command, guardian, log, writer)
+        _exec(command, guardian, log, writer)
     os.close(writer)
     if log is not None:
         os.close(log)
@@ -133,12 +133,12 @@ def _start(command: list[str], options: dict[str, str]) -> int:
     return pid
 
 
-def _become(command: list[str], guardian: int, log: int | None, errors: int) -> None:
+def _exec(command: list[str], guardian: int, log: int | None, errors: int) -> None:
     """Replaces the new process by the command; if that fails, writes the error number."""
     try:
         os.setsid()
         _die_with(guardian)
-        # Python ignores these two from its start on; the command shall not inherit it.
+        # Python ignores these two signals; the command must not inherit that.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -170,13 +170,13 @@ class _Guarded:
         self._code: int | None = None
 
     def watch(self) -> bytes:
-        """Returns when everything has to end: KILL (also when the command has ended), STOP, or nothing if the owner is gone."""
+        """Returns when everything has to end: KILL (also when the command has ended), STOP, or nothing if the owner has ended."""
         while not self._has_ended():
             readable, _, _ = select.select([_OWNER, self._wake], [], [], _PARENT_CHECK_SECONDS)
             self._clear(readable)
-            if _OWNER in readable and (last := self._obey()) is not None:
+            if _OWNER in readable and (last := self._read_orders()) is not None:
                 return last
-            # A fork of the owner may hold a copy of the socket; a new parent still tells that the owner is gone.
+            # A fork of the owner may hold a copy of the socket; a new parent also shows that the owner has ended.
             if os.getppid() != self._parent:
                 return b""
         return KILL
@@ -191,7 +191,7 @@ class _Guarded:
         self._kill_all()
         return -signal.SIGKILL if self._code is None else self._code
 
-    def _obey(self) -> bytes | None:
+    def _read_orders(self) -> bytes | None:
         """Reads orders; an order that ends everything is returned, or nothing (b"") if there will be no more."""
         try:
             orders = os.read(_OWNER, 64)
@@ -210,7 +210,7 @@ class _Guarded:
         return None
 
     def _kill_all(self) -> None:
-        """Again and again, because a process may start another while it is being killed."""
+        """Kill repeatedly, because a process may start another while it is being killed."""
         deadline = time.monotonic() + KILL_SECONDS
         # After the command was reaped its process group may belong to another program; Linux finds its descendants without it.
         if self._code is None or sys.platform != "linux":
@@ -240,7 +240,7 @@ class _Guarded:
 
 
 def _remove_data_directory(options: dict[str, str]) -> None:
-    """Of an owner that is gone. Several guardians may share the directory: the last one gets its lock and removes it."""
+    """Remove the directory of an owner that has ended. If several guardians share it, the last one gets its lock."""
     if "lock_fd" not in options or "remove" not in options:
         return
     import fcntl  # noqa: PLC0415  few guardians need these
@@ -252,7 +252,7 @@ def _remove_data_directory(options: dict[str, str]) -> None:
         shutil.rmtree(options["remove"], ignore_errors=True)
 
 
-def _tell(line: str) -> None:
+def _send_line(line: str) -> None:
     with contextlib.suppress(OSError):
         os.write(_OWNER, f"{line}\n".encode())
 

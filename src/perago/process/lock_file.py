@@ -8,7 +8,7 @@ from typing import Self
 
 
 class LockFile:
-    """Holds the lock from its creation until `close`; the file may carry a short text. Child processes do not inherit it."""
+    """Holds the lock from its creation until `close`; the file may contain a short text. Child processes do not inherit it."""
 
     __slots__ = ("descriptor",)
 

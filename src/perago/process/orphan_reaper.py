@@ -18,15 +18,15 @@ class OrphanReaper:
         self._spared = set(guardian.descendants(os.getpid()))
 
     def spare(self, pid: int) -> None:
-        """A guardian was started."""
+        """Do not kill this guardian, which was started, and its descendants."""
         self._spared.add(pid)
 
     def forget(self, pid: int) -> None:
-        """A guardian has ended."""
+        """No longer spare a guardian that has ended."""
         self._spared.discard(pid)
 
     async def kill_orphans(self) -> None:
-        """After a guardian was killed: every process that no longer has a guardian."""
+        """Kill every process that no longer has a guardian. Called after a guardian was killed."""
         deadline = time.monotonic() + KILL_SECONDS
         while (orphans := guardian.descendants(os.getpid(), spared=self._spared)) and time.monotonic() < deadline:
             guardian.kill(orphans)

@@ -8,7 +8,7 @@ import contextlib
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Waits until the event is set, at most that long; whether it is set."""
+    """Waits at most that long until the event is set; returns whether it is set."""
     if seconds > 0:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), seconds)

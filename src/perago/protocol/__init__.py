@@ -1,1 +1,1 @@
-"""The rules of publication, without I/O: who may publish, what is done to the target branch, how staging branches are named."""
+"""The rules of publication, without I/O: which attempt may publish, what happens to the target branch, branch names."""

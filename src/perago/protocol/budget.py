@@ -1,4 +1,4 @@
-"""How long each closing step of an attempt may take, and the response timeout that holds them all."""
+"""How long each of the last steps of an attempt may take, and the response timeout that they need."""
 
 from dataclasses import dataclass
 
@@ -14,16 +14,16 @@ class Budget:
 
     @property
     def response_timeout_seconds(self) -> float:
-        """The smallest response timeout under which an attempt that is still alive is never given to another."""
+        """The shortest response timeout with which the task of a live attempt is never handed out again."""
         return self.publish_seconds + self.completion_seconds + self.shutdown_grace_seconds + self.heartbeat_seconds
 
 
 DEFAULT = Budget(publish_seconds=60, completion_seconds=15, shutdown_grace_seconds=30, heartbeat_seconds=30)
-"""For tasks without a publish budget: generous beside a publish request of some 10 ms, and well inside the default of 600 s."""
+"""For tasks without a publish budget. A publish request usually takes 10 ms; the default response timeout is 600 s."""
 
 
 def default_for(response_timeout_seconds: float) -> Budget:
-    """The default, shrunk in proportion where the task's response timeout is too short to hold it."""
+    """The default, reduced in proportion if the task's response timeout is too short for it."""
     share = min(1.0, response_timeout_seconds / DEFAULT.response_timeout_seconds)
     return Budget(
         publish_seconds=DEFAULT.publish_seconds * share,

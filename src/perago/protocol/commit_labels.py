@@ -1,6 +1,6 @@
-"""The labels of a publication: lakeFS commit metadata that names the task which made the commit.
+"""The labels of a publication: lakeFS commit metadata that names the task that made the commit.
 
-Labels never decide anything. They say which task to ask Conductor about, and they inform people who read the history.
+Labels never decide anything. They name the task to ask Conductor about, and inform readers of the history.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ _EXECUTION = "perago.execution"
 PROTECT = "perago.protect"
 """On commits of `perago protect`, which no task made and no attempt may remove."""
 EXPECTED_HEAD = "perago.expected_head"
-"""The input commit. The hook of `perago protect` compares it with the head that a merge meets."""
+"""The input commit. The hook of `perago protect` compares it with the head that a merge finds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The task that made a commit, as the commit says."""
+    """The task that made a commit, according to the commit's metadata."""
 
     workflow_id: WorkflowId
     task_id: TaskId
@@ -35,7 +35,7 @@ class Labels:
 
 
 def write(attempt: Attempt, execution: ExecutionId, input_ref: CommitId, workflow_created: int) -> dict[str, str]:
-    """The phase is the one of a visible commit: a relocation shows the staged commit itself."""
+    """The labels of a staged commit. The phase is that of a visible commit, which a relocation makes of it."""
     return {
         _PHASE: "confirm",
         _WORKFLOW: attempt.workflow_id,

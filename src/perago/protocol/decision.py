@@ -1,4 +1,4 @@
-"""The publish decision: from the target's head and the staged change to one plan, which carries what it acts on. Pure."""
+"""The publish decision: a pure function from the target's head and the staged change to a plan that contains what it acts on."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _LONGEST_NAME = 60
 
 
 class UnlabelledHead(StrEnum):
-    """What to do about a commit without Perago's labels directly on the input."""
+    """How to treat a commit without Perago's labels directly on the input."""
 
     REPLACE = "replace"
     REFUSE = "refuse"
@@ -27,7 +27,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The target shows a commit that may be removed: relocate the target to the staged commit. `why` is for logs."""
+    """The head may be removed: relocate the target to the staged commit. `why` is for logs."""
 
     change: StagedCommit
     removed: CommitId
@@ -43,7 +43,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class MoveBack:
-    """Nothing changed, but the target shows a commit that may be removed: relocate the target back to the input."""
+    """Nothing changed, but the head may be removed: relocate the target back to the input."""
 
     output: CommitId
     removed: CommitId
@@ -52,7 +52,7 @@ class MoveBack:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The target must not be touched by an attempt with this input."""
+    """An attempt with this input must not change the target."""
 
     reason: str
 
@@ -67,7 +67,7 @@ def decide(
     change: StagedCommit | None,
     unlabelled: UnlabelledHead = UnlabelledHead.REPLACE,
 ) -> Plan:
-    """What to do with the target branch. `change` is None where nothing changed; `attempt` is only named in refusals."""
+    """What to do with the target branch. `change` is None if nothing changed; `attempt` is only used in the texts of refusals."""
     removable = _removable(attempt, input_ref, target, unlabelled)
     if isinstance(removable, Refuse):
         return removable
@@ -174,7 +174,7 @@ def _not_accepted(by: commit_labels.Labels, accepted: CommitId | None) -> str:
 
 
 def _accepted(attempt: Attempt, commit: CommitId, by: commit_labels.Labels, workflow_name: str, *, is_readable: bool) -> str:
-    """For the person who wired the workflow."""
+    """The reason of a refusal, with advice on how to wire the workflow."""
     counts = "" if is_readable else " (its output is in external storage, so it counts as accepted)"
     found = (
         f"Conductor accepted {commit} from {_step(by, workflow_name)}{counts}, and this step would remove it: "
@@ -195,7 +195,7 @@ def _accepted(attempt: Attempt, commit: CommitId, by: commit_labels.Labels, work
 
 
 def _plain(reference_name: str) -> str:
-    """Without the number of the loop's iteration that Conductor appends."""
+    """Without the iteration number that Conductor appends in a loop."""
     return re.sub(r"__\d+\Z", "", reference_name)
 
 
@@ -205,6 +205,6 @@ def _step(by: commit_labels.Labels, workflow_name: str = "") -> str:
 
 
 def _short(text: str) -> str:
-    """Conductor cuts long reasons off, and the advice is at their end."""
+    """Shortened, because Conductor truncates long reasons, and the advice is at their end."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"

@@ -12,34 +12,34 @@ from perago.protocol.statuses import ACTIVE_WORKFLOW, TaskState
 
 
 def same_execution(attempt: Attempt, seen: Snapshot) -> bool:
-    """Whether the task is still the one that was polled, whatever its status; a rerun has the same ids and another start."""
+    """Whether the task is still the one that was polled, whatever its status; a rerun has the same ids and another start time."""
     return all(field == "status" for field, _, _ in _differences(attempt, seen))
 
 
 def is_current(attempt: Attempt, seen: Snapshot) -> bool:
-    """Whether the task is in progress for exactly this attempt. Does not look at the workflow, which may not have been read."""
+    """Whether the task is in progress for exactly this attempt. Does not check the workflow, which may not have been read."""
     return not any(_differences(attempt, seen))
 
 
 def assert_current_attempt_snapshot(attempt: Attempt, snapshot: Snapshot, lease_seconds_left: float) -> None:
-    """Raise `StaleAttemptError`, naming the field, unless Conductor still wants exactly this attempt from exactly this poll."""
+    """Raise `StaleAttemptError`, which names the field, unless Conductor waits for exactly this attempt from this poll."""
     for field, theirs, ours in _differences(attempt, snapshot):
-        raise StaleAttemptError(f"Conductor no longer wants this attempt: {field} is {theirs}, not {ours}")
+        raise StaleAttemptError(f"the attempt is no longer current in Conductor: {field} is {theirs}, not {ours}")
     if snapshot.workflow_status not in ACTIVE_WORKFLOW:
         raise StaleAttemptError(
-            f"Conductor no longer wants this attempt: workflow status is {snapshot.workflow_status}, not RUNNING or PAUSED"
+            f"the attempt is no longer current in Conductor: workflow status is {snapshot.workflow_status}, not RUNNING or PAUSED"
         )
     if lease_seconds_left <= 0:
         raise StaleAttemptError(
-            f"the lease ran out {-lease_seconds_left:.1f} s ago: Conductor may have given the task to another"
+            f"the lease expired {-lease_seconds_left:.1f} s ago: Conductor may have handed out the task again"
         )
 
 
 def _differences(attempt: Attempt, seen: Snapshot) -> Iterator[tuple[str, object, object]]:
     """Fields in which the task is not the polled one: name, value read, value polled.
 
-    `worker_id` carries a nonce made for each poll: a rerun hands out the same task id and retry count again, and only the
-    nonce, the start time and the poll count tell its worker from the one before.
+    `worker_id` contains a nonce made for each poll: a rerun hands out the same task id and retry count again, and only the
+    nonce, the start time and the poll count distinguish the two executions.
     """
     compared: tuple[tuple[str, object, object], ...] = (
         ("workflow_instance_id", seen.workflow_id, attempt.workflow_id),

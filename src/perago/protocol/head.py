@@ -1,7 +1,7 @@
-"""What is known about the target branch's head: its place relative to the input, and what Conductor says about its task.
+"""The target branch's head: its place relative to the input, and Conductor's answer about the task that made it.
 
-A commit is abandoned if it reached the branch although Conductor did not accept its task with it. Only Conductor can tell: the
-labels of the commit name the task, Conductor's answer about that task decides.
+A commit is abandoned if it reached the branch although Conductor did not accept its task with it. The labels
+of the commit only name the task; Conductor's answer about that task decides.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from perago.protocol import commit_labels
 from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
 
 _LATEST_REPORT_MILLISECONDS = 60_000
-"""Longer than Conductor works on a report that it received before the workflow ended."""
+"""Longer than Conductor needs to process a report that it received before the workflow ended."""
 
 
 class Place(StrEnum):
@@ -38,7 +38,7 @@ class Unlabelled:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCommit:
-    """Conductor accepted the task with this very commit."""
+    """Conductor accepted the task with exactly this commit."""
 
     by: commit_labels.Labels
     workflow_name: str
@@ -91,14 +91,14 @@ class Head:
 
 
 def place(head: Commit, input_ref: CommitId) -> Place:
-    """Without a look at the input's own parent: `BESIDE_INPUT` is for the caller to find out."""
+    """Does not read the input's parent and never returns `BESIDE_INPUT`, which the caller has to check."""
     if head.id == input_ref:
         return Place.AT_INPUT
     return Place.ON_INPUT if head.first_parent == input_ref else Place.ELSEWHERE
 
 
 def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) -> Acceptance:
-    """The acceptance of `commit`, whose task Conductor answered with `seen` (None: it does not know the task).
+    """The acceptance of `commit`. `seen` is its task as read from Conductor; None if Conductor does not know the task.
 
     `own` is the attempt that asks, whose fence has just passed, and `own_run` the creation time of its workflow's run.
     """
@@ -123,10 +123,10 @@ def _unfinished(by: commit_labels.Labels, seen: Snapshot, own: Attempt) -> Aband
 
 
 def _ended_long_before(seen: Snapshot, own: Attempt) -> bool:
-    """Whether the task's workflow had been over for long when `own` was handed out.
+    """Whether the task's workflow had ended long before `own` was handed out.
 
-    A lease extension that races a terminate leaves the task in progress forever, in a workflow that takes no report any more. A
-    workflow that ended just now proves nothing: task and workflow are two reads, and the report may lie between them. Both times
+    A lease extension that races a terminate leaves the task in progress forever, in a workflow that accepts no more reports. A
+    workflow that ended just now proves nothing: task and workflow are two reads, and the report may come between them. Both times
     are Conductor's own.
     """
     is_over = seen.workflow_status not in ACTIVE_WORKFLOW
@@ -148,7 +148,7 @@ def accepted_ref(seen: Snapshot) -> CommitId | None:
 
 
 def _unknown(by: commit_labels.Labels, own: Attempt, own_run: int) -> Abandoned | Undecidable:
-    """A restart deletes the tasks of the run before it; so do other things, which must not be taken for a restart."""
+    """A restart deletes the tasks of the previous run. Tasks deleted for other reasons must not be mistaken for those."""
     if by.workflow_id != own.workflow_id:
         return Undecidable(by, "Conductor no longer knows the task that made it")
     if by.workflow_created is None or by.workflow_created == own_run:

@@ -9,7 +9,7 @@ from perago.protocol.statuses import ACTIVE_WORKFLOW, TaskState
 
 @dataclass(frozen=True, slots=True, order=True)
 class Precedence:
-    """All fields come from Conductor, so that two attempts that compare themselves get the same result."""
+    """All fields come from Conductor, so that two attempts that compute it get the same result."""
 
     workflow_created: int
     task_started: int
@@ -18,7 +18,7 @@ class Precedence:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A staging branch of the same target and its task; `seen` is None where Conductor does not know the task."""
+    """A staging branch of the same target and its task; `seen` is None if Conductor does not know the task."""
 
     name: StagingName
     seen: Snapshot | None
@@ -29,7 +29,7 @@ class Rival:
 
 
 def is_live(rival: Rival, own: Attempt) -> bool:
-    """Whether Conductor waits for the attempt that made the branch. An earlier execution of the own task is never live."""
+    """Whether Conductor waits for the attempt that made the branch. An earlier execution of `own`'s task is never live."""
     seen = rival.seen
     return (
         seen is not None

@@ -1,8 +1,8 @@
 """Staging branch names: made from an execution and its target branch, and parsed back.
 
 `perago-staging-z<target>-<workflow>-<reference task>-seq-<n>-iteration-<n>-task-id-<id>-retry-<n>-exec-<id>`. The target branch
-comes first, as a digest: one listing by prefix finds exactly the branches that could still be published there. Fields hold no
-`-`, so two logical tasks never share a name. Names of the first edition have the digest at the end; they are still read.
+comes first, as a digest: one listing by prefix finds exactly the branches that could still be published there. Fields contain
+no `-`, so two logical tasks never share a name. Names of the first edition have the digest at the end; they are still read.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ _FIELDS = (
 _SHAPE = re.compile(rf"perago-staging-z(?P<target>[0-9a-f]{{12}})-{_FIELDS}", re.ASCII)
 _FIRST_EDITION = re.compile(rf"perago-staging-{_FIELDS}_(?P<target>[0-9a-f]{{12}})", re.ASCII)
 UNDO, RESTORE = "u", "r"
-"""Marks behind the execution id in the name of an execution's second staging branch: what that one is for."""
+"""Suffixes of the execution id in the name of an execution's second staging branch, by its purpose."""
 _EXECUTION_ID = re.compile(r"(?P<seconds>[0-9a-f]{8})[0-9a-f]{16}(?P<mark>[a-z]?)")
 
 
 @dataclass(frozen=True, slots=True)
 class StagingName:
-    """What a staging branch's name says. Ids too long for a name were replaced by a digest and read back as None."""
+    """The fields of a staging branch's name. Ids too long for a name were replaced by a digest and are None here."""
 
     branch: BranchName
     retry_count: int
@@ -51,13 +51,13 @@ class StagingName:
 
     @property
     def restores(self) -> bool:
-        """It puts back what Conductor accepted from the task."""
+        """Whether the branch restores what Conductor accepted from the task."""
         found = _EXECUTION_ID.fullmatch(self.execution_id or "")
         return found is not None and found["mark"] == RESTORE
 
 
 def execution_id(now: float, entropy: bytes) -> ExecutionId:
-    """`entropy` (8 bytes at least, fresh each time) makes it unique; the time in front lets a collection tell its age."""
+    """`entropy` (at least 8 random bytes, new each time) makes it unique; the leading time shows its age to `perago gc`."""
     return ExecutionId(f"{int(now) & 0xFFFFFFFF:08x}{entropy[:8].hex():0>16}")
 
 
@@ -71,12 +71,12 @@ def staging_branch(attempt: Attempt, execution: ExecutionId, target: BranchName)
 
 
 def target_prefix(target: BranchName) -> str:
-    """What the names of all staging branches of a target begin with. Sorts behind the names of the first edition."""
+    """The prefix of the names of all staging branches of a target. Sorts after the names of the first edition."""
     return f"{PREFIX}z{target_digest(target)}-"
 
 
 def is_second_edition(branch: BranchName) -> bool:
-    """Workers of the first edition may still run beside this one; their names sort before all of these."""
+    """Whether the name is of the second edition. Workers of the first may still run; their names sort before all of these."""
     return _SHAPE.fullmatch(branch) is not None
 
 
@@ -102,9 +102,9 @@ def parse(branch: BranchName) -> StagingName | None:
 
 
 def _safe(text: str, plain: str, length: int) -> str:
-    """Letters, digits and `_` only, one way back: `plain` between two letters or digits is `_`, all else `__` and hex bytes.
+    """Reversibly escaped to letters, digits and `_`: `plain` between two of them becomes `_`, all else `__` and hex bytes.
 
-    `plain` is the mark that is common in such texts: `-` in ids, `_` in task names.
+    `plain` is the character that is common in such texts: `-` in ids, `_` in task names.
     """
     written = "".join(_safe_char(text, at, plain) for at in range(len(text))) or "__"
     if len(written) <= length:

@@ -1,1 +1,1 @@
-"""Getting what a package cannot carry: Java, Maven artifacts and programs, once per machine, into one cache."""
+"""Downloads or builds what a Python package cannot contain, once per machine: Java, Maven artifacts and programs."""

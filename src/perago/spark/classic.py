@@ -19,10 +19,10 @@ DRIVER_GONE = (Py4JError, PySparkException, OSError, EOFError)
 
 @dataclass(frozen=True, slots=True)
 class DriverProcess:
-    """How to kill the driver and to learn how it ended. Both do nothing for a driver that Perago did not start."""
+    """How to kill the driver and to get its exit status. Both do nothing for a driver that Perago did not start."""
 
     kill: Callable[[], object]
-    death: Callable[[], ExitStatus | None]
+    exit_status: Callable[[], ExitStatus | None]
 
 
 class ClassicSession:
@@ -58,8 +58,8 @@ class ClassicSession:
         except DRIVER_GONE:
             return True
 
-    def death(self) -> ExitStatus | None:
-        return None if self._answers_in_order() else self._driver.death()
+    def exit_status(self) -> ExitStatus | None:
+        return None if self._answers_in_order() else self._driver.exit_status()
 
     def progress(self) -> JobProgress | None:
         try:
@@ -88,11 +88,11 @@ class ClassicSession:
             self._context.setLocalProperties(self._jvm.java.util.Properties())
 
     def _answers_in_order(self) -> bool:
-        """Whether the driver answers the question it was asked: an interrupted body may leave an unread answer behind."""
+        """Whether the driver's reply belongs to the request: an interrupted body may leave an unread reply behind."""
         token = secrets.randbelow(1 << 30)
         try:
             return self._jvm.java.lang.Integer.parseInt(str(token)) == token
-        except Exception:  # noqa: BLE001  the answer to another question can fail in any way
+        except Exception:  # noqa: BLE001  the reply to another request can fail in any way
             return False
 
     def _drop_tables(self) -> None:
@@ -130,13 +130,13 @@ class ClassicSession:
 
 def _make_current(session: SparkSession) -> None:
     """Make it the session that `SparkSession.active()` and `builder.getOrCreate()` return."""
-    one: Any = session
-    every: Any = SparkSession
-    classes = every._get_j_spark_session_class(one._jvm)  # noqa: SLF001
-    classes.setDefaultSession(one._jsparkSession)  # noqa: SLF001
-    classes.setActiveSession(one._jsparkSession)  # noqa: SLF001
+    current: Any = session
+    session_class: Any = SparkSession
+    java_class = session_class._get_j_spark_session_class(current._jvm)  # noqa: SLF001
+    java_class.setDefaultSession(current._jsparkSession)  # noqa: SLF001
+    java_class.setActiveSession(current._jsparkSession)  # noqa: SLF001
     # Last, so that the session of a driver that has ended is not set.
-    every._instantiatedSession = every._activeSession = session  # noqa: SLF001
+    session_class._instantiatedSession = session_class._activeSession = session  # noqa: SLF001
 
 
 def _running(tracker: Any) -> Iterator[int]:

@@ -30,11 +30,11 @@ def _is_work_in_progress(segment: str) -> bool:
     return segment == "_temporary" or segment.startswith(("__magic", ".spark-staging-"))
 
 
-def refuse_bound(paths: Iterable[str]) -> None:
+def refuse_streaming_log(paths: Iterable[str]) -> None:
     """`WorkspaceError` for the log of a streaming file sink: it contains full URIs of this attempt's branch."""
     for path in paths:
         if "_spark_metadata" in path.split("/"):
             raise WorkspaceError(
-                f"{path} ties a stream's files to this attempt's own branch, and nobody could read them after it; "
+                f"{path} refers to a stream's files on this attempt's staging branch, which is deleted after it; "
                 "write streams with foreachBatch, or to a Delta table"
             )

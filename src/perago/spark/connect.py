@@ -54,7 +54,7 @@ class ConnectEngine:
         except PySparkException as error:
             # The message of `error` may contain the token.
             raise RuntimeConfigError(
-                "PERAGO_SPARK_REMOTE is no address of a Spark Connect server; write sc://HOST:PORT"
+                "PERAGO_SPARK_REMOTE is not the address of a Spark Connect server; write sc://HOST:PORT"
             ) from error
         try:
             made.configure(_OURS)
@@ -93,7 +93,7 @@ class ConnectSession:
                 self._spark.conf.set(key, value)
             except PySparkException as error:
                 raise RuntimeConfigError(
-                    f"a Spark Connect server takes no {key} from a session; set it where the server is started, "
+                    f"a session of a Spark Connect server cannot set {key}; set it when the server is started, "
                     "and remove it from PERAGO_SPARK_CONF_FILE"
                 ) from error
 
@@ -107,8 +107,8 @@ class ConnectSession:
             self._running()
         except PySparkException as error:
             raise RuntimeConfigError(
-                f"the server of PERAGO_SPARK_REMOTE runs Spark {self._spark.version}, which cannot tell what still runs; "
-                "start one of Spark 4.2"
+                f"the server of PERAGO_SPARK_REMOTE runs Spark {self._spark.version}, which cannot report running operations; "
+                "start a server with Spark 4.2"
             ) from error
 
     @property
@@ -133,12 +133,12 @@ class ConnectSession:
         except PySparkException:
             return False
 
-    def death(self) -> None:
+    def exit_status(self) -> None:
         """Unknown: a server that does not answer may only be unreachable. The body's error is kept."""
 
     def progress(self) -> JobProgress | None:
         """Connect reports tasks, but not what they have written."""
-        stages = [stage for told in list(self._stages.values()) for stage in told if not stage.done]
+        stages = [stage for stages in list(self._stages.values()) for stage in stages if not stage.done]
         if not stages:
             return None
         tasks, done = sum(stage.num_tasks for stage in stages), sum(stage.num_completed_tasks for stage in stages)
@@ -162,7 +162,7 @@ class ConnectSession:
         return [one.operation_id for one in found if one.OperationState.Name(one.state) in _RUNNING]
 
     def _has(self, name: str) -> bool:
-        """Calls a method that no class has: the error tells whether the class or only the method is missing."""
+        """Calls a method that no class has: the error shows whether the class or only the method is missing."""
         session: Any = self._spark
         try:
             with _unlogged():
@@ -185,7 +185,7 @@ def _retry_policy(retries: int) -> Any:
 
 @contextlib.contextmanager
 def _unlogged() -> Generator[None]:
-    """Pyspark would log the error with the server's stack trace."""
+    """Suppress pyspark's log of the error, which contains the server's stack trace."""
     logger = logging.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:

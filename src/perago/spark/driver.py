@@ -178,14 +178,14 @@ def _stop_driver() -> None:
 
 
 def _kill_driver() -> None:
-    """Kill a driver whose answers are out of order, without another call."""
+    """Kill a driver whose replies are out of order, without another call."""
     context: Any = SparkContext
     if context._gateway is not None:  # noqa: SLF001
         context._gateway.proc.kill()  # noqa: SLF001
         _reset_pyspark(context._gateway)  # noqa: SLF001
 
 
-def _death() -> ExitStatus | None:
+def _exit_status() -> ExitStatus | None:
     context: Any = SparkContext
     if context._gateway is None:  # noqa: SLF001
         return None
@@ -194,7 +194,7 @@ def _death() -> ExitStatus | None:
     return None
 
 
-_OWN_DRIVER = DriverProcess(_kill_driver, _death)
+_OWN_DRIVER = DriverProcess(_kill_driver, _exit_status)
 _FOREIGN_DRIVER = DriverProcess(lambda: None, lambda: None)
 
 

@@ -44,7 +44,7 @@ def sweep(scratch: Path) -> None:
 
 
 def _is_abandoned(lock: Path) -> bool:
-    """One without a lock is just being made."""
+    """A directory without a lock file is just being created."""
     with contextlib.suppress(OSError):
         return not lock_file.is_locked(lock)
     return False

@@ -33,7 +33,7 @@ class LazyEngine:
 
     def _make(self) -> SparkEngine:
         if self._options.remote is not None:
-            from perago.spark import connect  # noqa: PLC0415  as the class says
+            from perago.spark import connect  # noqa: PLC0415  see the docstring of the class
 
             return connect.ConnectEngine(self._options)
         from perago.spark import driver  # noqa: PLC0415  as above

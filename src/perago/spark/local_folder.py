@@ -41,7 +41,7 @@ class SparkFolderWorkspace:
         self._before: frozenset[FilePath] = frozenset()
         self._work = Path()
         self._session: AttemptSession | None = None
-        self._watch: job_monitor.JobMonitor | None = None
+        self._monitor: job_monitor.JobMonitor | None = None
 
     def open(self) -> None:
         self._local.open()
@@ -59,18 +59,18 @@ class SparkFolderWorkspace:
         self._work = self._local.argument()
         shutil.copytree(self._work, self._input)
         self._session = self._engine.session(_SETTINGS)
-        self._watch = job_monitor.JobMonitor(self._session, lambda: False, self._emit)
+        self._monitor = job_monitor.JobMonitor(self._session, lambda: False, self._emit)
         return body_workspace.BodyWorkspace(self._session.spark, FolderStorage(self._input, self._work, writes=self._writes))
 
     def blame(self, error: Exception) -> Exception:
         return error if self._session is None else session.explain_error(self._session, error)
 
     def settle(self) -> None:
-        self._stop_watching()
+        self._stop_monitor()
         if self._session is not None:
             session.require_quiet(self._session)
         self._remove_leftovers()
-        committer_leftovers.refuse_bound(path for path in scan.scan(str(self._work)).files if path not in self._before)
+        committer_leftovers.refuse_streaming_log(path for path in scan.scan(str(self._work)).files if path not in self._before)
         self._local.settle()
 
     def changed(self) -> diff.FileChanges:
@@ -81,17 +81,17 @@ class SparkFolderWorkspace:
 
     def close(self) -> None:
         made, self._session = self._session, None
-        self._stop_watching()
+        self._stop_monitor()
         if made is not None:
             session.cancel_and_wait(made)
             made.close()
         shutil.rmtree(self._input, ignore_errors=True)
         self._local.close()
 
-    def _stop_watching(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
+    def _stop_monitor(self) -> None:
+        if self._monitor is not None:
+            self._monitor.stop()
+            self._monitor = None
 
     def _remove_leftovers(self) -> None:
         """Committer leftovers, and the checksum file that Hadoop writes beside every local file."""
@@ -104,12 +104,12 @@ class SparkFolderWorkspace:
 class FolderStorage:
     """Implements `perago.spark.body_workspace.WorkspaceStorage`."""
 
-    given: Path
+    source: Path
     work: Path
     writes: bool
 
     def input(self, path: str) -> str:
-        return f"file://{self.given}/{path}"
+        return f"file://{self.source}/{path}"
 
     def output(self, path: str) -> str:
         body_workspace.require_writable(self.writes)

@@ -71,9 +71,9 @@ def render(properties: Mapping[str, str]) -> str:
 
 def _escaped(text: str, more: str) -> str:
     plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    for sign in more:
-        plain = plain.replace(sign, f"\\{sign}")
-    return "".join(sign if sign.isascii() else f"\\u{ord(sign):04x}" for sign in plain)
+    for character in more:
+        plain = plain.replace(character, f"\\{character}")
+    return "".join(character if character.isascii() else f"\\u{ord(character):04x}" for character in plain)
 
 
 def is_local(properties: Mapping[str, str]) -> bool:

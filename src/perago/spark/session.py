@@ -46,8 +46,8 @@ class AttemptSession(Protocol):
         """None while nothing runs, or if it cannot be known."""
         ...
 
-    def death(self) -> ExitStatus | None:
-        """Of the driver; None while it lives, and where that cannot be known."""
+    def exit_status(self) -> ExitStatus | None:
+        """Of the driver; None while it runs, or if that cannot be known."""
         ...
 
     def close(self) -> None: ...
@@ -64,13 +64,13 @@ class SparkEngine(Protocol):
 
 
 def explain_error(session: AttemptSession, error: Exception) -> Exception:
-    """The end of the driver if it has ended, because the body's error then only mentions sockets and gateways."""
-    death = session.death()
-    if death is None:
+    """An error about the driver if it has ended, because the body's error then only mentions sockets and gateways."""
+    exit_status = session.exit_status()
+    if exit_status is None:
         return error
     return WorkspaceError(
-        f"the Spark driver {death} while the body ran; if the machine ran out of memory, have it hold less at once, "
-        "lower spark.driver.memory, or run fewer of them (-j)"
+        f"the Spark driver {exit_status} while the body ran; if the machine ran out of memory, "
+        "reduce what the body holds at once, lower spark.driver.memory, or run fewer executors (-j)"
     )
 
 

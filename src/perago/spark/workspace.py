@@ -47,7 +47,7 @@ class SparkBranchWorkspace:
         self._dependencies = dependencies
         self._branch: BranchName | None = None
         self._session: session.AttemptSession | None = None
-        self._watch: job_monitor.JobMonitor | None = None
+        self._monitor: job_monitor.JobMonitor | None = None
 
     def open(self) -> None:
         """Nothing to do: Spark reads the input from lakeFS."""
@@ -62,7 +62,7 @@ class SparkBranchWorkspace:
         repository = self._ref.repository
         made = self._dependencies.engine.session(s3a.session_settings(repository, self._dependencies.access))
         self._session = made
-        self._watch = job_monitor.JobMonitor(made, self._dependencies.is_cancelled, self._dependencies.emit)
+        self._monitor = job_monitor.JobMonitor(made, self._dependencies.is_cancelled, self._dependencies.emit)
         return body_workspace.BodyWorkspace(made.spark, self._storage())
 
     def blame(self, error: Exception) -> Exception:
@@ -71,7 +71,7 @@ class SparkBranchWorkspace:
     def settle(self) -> None:
         """Stop everything that the body started, and remove the leftovers of its writers."""
         with self._timed(events.Effect.SETTLE):
-            self._stop_watching()
+            self._stop_monitor()
             if self._session is not None:
                 session.require_quiet(self._session)
             if self._branch is not None:
@@ -85,7 +85,7 @@ class SparkBranchWorkspace:
         changes = list(self._uncommitted(self._branch))
         paths = [change.path for change in changes]
         self._refuse_foreign(paths)
-        committer_leftovers.refuse_bound(change.path for change in changes if change.type is not port.ChangeType.REMOVED)
+        committer_leftovers.refuse_streaming_log(change.path for change in changes if change.type is not port.ChangeType.REMOVED)
         self._refuse_moved(self._branch)
         self._dependencies.emit(
             events.Done(events.Effect.DIFF, time.monotonic() - started, len(paths), detail=f"{len(paths)} differ")
@@ -100,14 +100,14 @@ class SparkBranchWorkspace:
         made, self._session = self._session, None
         if made is None:
             return
-        self._stop_watching()
+        self._stop_monitor()
         session.cancel_and_wait(made)
         made.close()
 
-    def _stop_watching(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
+    def _stop_monitor(self) -> None:
+        if self._monitor is not None:
+            self._monitor.stop()
+            self._monitor = None
 
     # refuse
 
@@ -119,14 +119,14 @@ class SparkBranchWorkspace:
 
     def _refuse_moved(self, branch: BranchName) -> None:
         if self._lake.head(self._ref.repository, branch).id != self._ref.ref:
-            raise WorkspaceError("somebody committed to the staging branch while the body ran; nothing is published")
+            raise WorkspaceError("another program committed to the staging branch while the body ran; nothing is published")
 
     def _refuse_direct_writes(self) -> None:
         """A body can construct a URI of any branch; a write to the target branch would bypass the fences."""
         written = next(iter(self._uncommitted(self._ref.branch)), None)
         if written is not None:
             raise WorkspaceError(
-                f"branch {self._ref.branch} has uncommitted changes, first of them {written.path}: the body or somebody else "
+                f"branch {self._ref.branch} has uncommitted changes, first of them {written.path}: the body or another program "
                 "wrote to it directly; write through workspace.output, and reset the branch in lakeFS"
             )
 

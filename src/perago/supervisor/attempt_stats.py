@@ -1,4 +1,4 @@
-"""What an attempt has done so far, summed up from its events: phases with durations, files, bytes, requests."""
+"""Statistics of a running attempt, computed from its events: phases with durations, files, bytes, requests."""
 
 import time
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Any
 from perago.events import Done, Event, Phase, Progress, Removed, Revoked
 
 PROGRESS_SECONDS = 15.0
-"""Between two log lines about the progress of one body."""
+"""Shortest time between two log lines about the progress of a body."""
 
 
 @dataclass(slots=True)
 class AttemptStats:
-    """`began` is a monotonic time."""
+    """`began` is a time of the monotonic clock."""
 
     began: float
     phase: Phase = Phase.PREPARE
@@ -38,7 +38,7 @@ class AttemptStats:
                 pass
 
     def progress_is_due(self, event: Event, now: float) -> bool:
-        """Whether this is progress of the body that should be logged now: not more often than logs can bear."""
+        """Whether the event is progress of the body that should be logged now: at most once in `PROGRESS_SECONDS`."""
         if not isinstance(event, Progress) or event.phase is not Phase.BODY or event.total_files is None:
             return False
         if now - self.progress_logged_at < PROGRESS_SECONDS:
@@ -57,7 +57,7 @@ class AttemptStats:
         }
 
     def progress_text(self) -> str:
-        """`812 of 2000 files, 4096 bytes`, as far as it is known."""
+        """`812 of 2000 files, 4096 bytes`, without the total if it is unknown; empty without progress."""
         found = self.progress
         if found is None or not (found.files or found.bytes):
             return ""

@@ -1,4 +1,4 @@
-"""What slots, attempts and reports of one worker share: threads for blocking calls, background tasks and the event stream."""
+"""What slots, attempts and reports of a worker share: threads for blocking calls, background tasks and the event stream."""
 
 import asyncio
 import functools
@@ -13,27 +13,27 @@ from perago.conductor import port
 from perago.supervisor import recorder
 from perago.supervisor.shutdown import Shutdown
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingCalls:
-    """The Conductor client and the threads that its calls run in, so that the event loop goes on extending leases.
+    """The Conductor client and the threads that run its calls, so that these do not block the event loop.
 
-    A call that began is never abandoned: it may have an effect.
+    A call that has started always runs to its end, because it may have an effect.
     """
 
     conductor: port.Conductor
     pool: ThreadPoolExecutor
 
-    async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+    async def run(self, function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self.pool, functools.partial(function, *args, **kwargs))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """`group` owns the slot loops and everything that `start` starts: the worker has drained when all of it has ended."""
+    """`group` owns the slot loops and all tasks that `start` creates: the worker has drained when they have ended."""
 
     calls: BlockingCalls
     tasks: Mapping[str, ipc.TaskFacts]
@@ -42,12 +42,12 @@ class WorkerContext:
     group: asyncio.TaskGroup
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[None]":
-        """Run it beside the slots."""
+        """Run a coroutine in the background."""
         return self.group.create_task(log_defects(work, self.observe))
 
 
 async def log_defects(work: Coroutine[Any, Any, Any], observe: recorder.Observe) -> None:
-    """A defect in background work is logged: it must not cancel the attempts of all slots."""
+    """Log an exception of background work; if it were raised, it would cancel the attempts of all slots."""
     try:
         await work
     except Exception:  # noqa: BLE001  logged with its traceback

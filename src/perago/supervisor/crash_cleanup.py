@@ -13,21 +13,21 @@ Warn = Callable[[str], None]
 
 
 def clean_up(attempt: SupervisedAttempt, root: Path, lake: Lake | None, warn: Warn) -> None:
-    """After the executor of this attempt died. The staging branch is deleted first: with it goes the right to publish."""
+    """Clean up after the executor of this attempt died. The staging branch, which is the right to publish, is deleted first."""
     if lake is not None and attempt.facts.needs_lake:
         _delete_staging_branch(attempt, lake, warn)
     try:
         attempt_directory.remove_execution(root, attempt.execution_id)
     except OSError as error:
-        warn(f"failed to collect the workspace of a dead executor: {error}")
+        warn(f"failed to remove the attempt directory of a dead executor: {error}")
 
 
 def sweep(root: Path, older_than: float, warn: Warn) -> int:
-    """Remove directories whose owner has ended; returns how many."""
+    """Remove attempt directories of at least that age whose executor has ended; returns their number."""
     try:
         return len(attempt_directory.remove_abandoned(root, older_than))
     except OSError as error:
-        warn(f"failed to sweep {root}: {error}")
+        warn(f"failed to remove abandoned attempt directories in {root}: {error}")
         return 0
 
 

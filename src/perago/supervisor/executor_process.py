@@ -1,4 +1,4 @@
-"""One executor process as the supervisor sees it: started under a guardian, reached over a private socket, and ended."""
+"""One executor process, as the supervisor controls it: starts it under a guardian, exchanges messages with it, and ends it."""
 
 import asyncio
 import contextlib
@@ -18,25 +18,25 @@ from perago.process.orphan_reaper import OrphanReaper
 from perago.supervisor.output_reader import OutputReader
 
 DRAIN_SECONDS = 2.0
-"""For what a dead executor had still written to its channel and its output."""
+"""Time to read what a dead executor wrote to its channel and its output before it died."""
 
 
 OnMessage = Callable[[ipc.ToSupervisor], None]
 OnLine = Callable[[str, str], None]
-"""Gets the stream's name and one line of what the process printed."""
+"""Called with the name of a stream and one line that the process printed."""
 
 
 class ExecutorProcess:
-    """Created by `start`. `ended` is done when it and all that it started have ended and all its messages were handled.
+    """Created by `start`. `ended` is done when it and everything that it started have ended and all its messages are handled.
 
-    Both callbacks run in the loop's thread.
+    Both callbacks run in the thread of the event loop.
     """
 
     def __init__(
         self,
         popen: "subprocess.Popen[bytes]",
         connection: socket.socket,
-        line: socket.socket,
+        guardian_socket: socket.socket,
         on_message: OnMessage,
         on_line: OnLine,
         orphan_reaper: OrphanReaper,
@@ -46,7 +46,7 @@ class ExecutorProcess:
         self._on_line = on_line
         self._orphan_reaper = orphan_reaper
         self._connection = connection
-        self._line = line
+        self._guardian_socket = guardian_socket
         self._writer: asyncio.StreamWriter | None = None
         self.ended: asyncio.Task[ExitStatus] = asyncio.create_task(self._watch())
 
@@ -55,26 +55,26 @@ class ExecutorProcess:
         cls, modules: Sequence[str], on_message: OnMessage, on_line: OnLine, orphan_reaper: OrphanReaper
     ) -> "ExecutorProcess":
         ours, theirs = socket.socketpair()
-        line, orders = socket.socketpair()
-        line.setblocking(False)
-        with theirs, orders:
+        guardian_socket, guardian_end = socket.socketpair()
+        guardian_socket.setblocking(False)
+        with theirs, guardian_end:
             popen = subprocess.Popen(
                 child_process.guardian_line(
                     [sys.executable, "-m", "perago.executor.main", str(theirs.fileno()), *modules], pass_fd=theirs.fileno()
                 ),
                 pass_fds=(theirs.fileno(),),
-                stdin=orders.fileno(),
+                stdin=guardian_end.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, "PYTHONFAULTHANDLER": "1"},
                 start_new_session=True,
             )
         orphan_reaper.spare(popen.pid)
-        return cls(popen, ours, line, on_message, on_line, orphan_reaper)
+        return cls(popen, ours, guardian_socket, on_message, on_line, orphan_reaper)
 
     @property
     def pid(self) -> int:
-        """The guardian's; the executor sends its own when it is ready."""
+        """Of the guardian; the executor sends its own pid when it is ready."""
         return self._popen.pid
 
     @property
@@ -83,44 +83,44 @@ class ExecutorProcess:
 
     @property
     def all_output_read(self) -> bool:
-        """Whether all that it printed so far was read."""
+        """Whether everything that it has printed so far was read."""
         return not any(pipe is not None and _unread(pipe.fileno()) for pipe in (self._popen.stdout, self._popen.stderr))
 
     def send(self, message: ipc.ToExecutor) -> None:
-        """Buffered; a message to a process that has ended is lost, and `ended` tells."""
+        """Send without waiting. A message to a process that has ended is lost; `ended` shows whether it has."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(ipc.encode_for_executor(message))
 
     def close_channel(self) -> None:
-        """An executor whose channel closes ends itself."""
+        """Close the channel, upon which the executor exits."""
         if self._writer is not None:
             self._writer.close()
 
     def interrupt(self) -> None:
-        """SIGTERM to the executor alone."""
+        """Send SIGTERM to the executor only."""
         self._order(guardian.INTERRUPT)
 
     def end_orphans(self) -> None:
-        """Kill what bodies started and abandoned; what the executor itself still holds stays."""
+        """Kill processes that bodies started and orphaned; children of the executor keep running."""
         self._order(guardian.KILL_ORPHANS)
 
     def kill(self) -> None:
-        """The executor and all its descendants."""
+        """Kill the executor and all its descendants."""
         self._order(guardian.KILL)
 
     def kill_guardian(self) -> None:
-        """If it does not react; the executor is killed with it, and the orphan reaper kills the rest."""
+        """For a guardian that does not react. The executor is killed with it, and the orphan reaper kills the rest."""
         self._popen.kill()
 
     def _order(self, order: bytes) -> None:
         with contextlib.suppress(OSError):
-            self._line.send(order)
+            self._guardian_socket.send(order)
 
     async def _watch(self) -> ExitStatus:
         reader, self._writer = await asyncio.open_connection(sock=self._connection)
         reading = asyncio.create_task(self._read_messages(reader))
         pipes = [await self._read_lines("stdout", self._popen.stdout), await self._read_lines("stderr", self._popen.stderr)]
-        code = await self._exit()
+        code = await self._exit_code()
         self._orphan_reaper.forget(self.pid)
         reported = self._reported_exit_code()
         if reported is None:
@@ -134,21 +134,21 @@ class ExecutorProcess:
 
     def _reported_exit_code(self) -> int | None:
         """The executor's exit code; None from a guardian that was killed before it had ended everything."""
-        with self._line, contextlib.suppress(OSError):
-            return child_process.reported_exit_code(self._line.recv(4096))
+        with self._guardian_socket, contextlib.suppress(OSError):
+            return child_process.reported_exit_code(self._guardian_socket.recv(4096))
         return None
 
-    async def _exit(self) -> int:
-        """A thread waits, so that no process-wide child handler is needed."""
-        loop, gone = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    async def _exit_code(self) -> int:
+        """The exit code. A thread waits for it, so that no process-wide child handler is needed."""
+        loop, ended = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
 
         def wait() -> None:
             code = self._popen.wait()
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-                loop.call_soon_threadsafe(gone.set_result, code)
+                loop.call_soon_threadsafe(ended.set_result, code)
 
         threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
-        return await gone
+        return await ended
 
     async def _read_messages(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, OSError):
@@ -157,8 +157,8 @@ class ExecutorProcess:
                     size = ipc.frame_length(await reader.readexactly(ipc.FRAME_HEADER.size))
                     message = ipc.decode_in_supervisor(await reader.readexactly(size))
                 except ValueError as error:
-                    self._on_line("stderr", f"perago: a message of the executor cannot be read: {type(error).__name__}")
-                    # The end of its attempt would never be read, and the lease would be kept forever.
+                    self._on_line("stderr", f"perago: cannot read a message from the executor: {type(error).__name__}")
+                    # Otherwise the end of its attempt would never be read, and the lease would be extended forever.
                     self.kill()
                     return
                 self._on_message(message)
@@ -169,7 +169,7 @@ class ExecutorProcess:
 
 
 def _unread(pipe: int) -> int:
-    """How many bytes wait in it."""
+    """The number of unread bytes in a pipe."""
     count = bytearray(4)
     fcntl.ioctl(pipe, termios.FIONREAD, count)
     return int.from_bytes(count, sys.byteorder)

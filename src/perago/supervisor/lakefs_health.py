@@ -1,4 +1,4 @@
-"""While lakeFS does not answer, tasks that need it are not polled: each would fail and spend a retry for nothing."""
+"""While lakeFS does not respond, tasks that need it are not polled: each would fail and use up a retry."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ _SERVER_ERROR = 500
 
 
 def answers(url: str) -> bool:
-    """Whether lakeFS replies at all; whether it accepts our requests is for the attempts to find out."""
+    """Whether lakeFS replies at all. Attempts find out whether it accepts their requests."""
     parts = urlsplit(url)
     try:
         reply = fetch(f"{parts.scheme}://{parts.netloc}/_health", timeout=PROBE_SECONDS)
@@ -28,7 +28,7 @@ def answers(url: str) -> bool:
 
 @dataclass
 class LakefsHealth:
-    """`probe` blocks and says whether lakeFS answers; `task_types` are those that need it."""
+    """`probe` blocks and returns whether lakeFS responds; `task_types` are those that need it."""
 
     calls: BlockingCalls
     poller: Poller
@@ -50,7 +50,7 @@ class LakefsHealth:
             self._requested.clear()
 
     async def check(self) -> None:
-        """Until lakeFS answers."""
+        """Probe lakeFS until it responds, and pause polling in the meantime."""
         failures = 0
         while not await self.calls.run(self.probe):
             failures += 1

@@ -15,7 +15,7 @@ import structlog
 from perago.model import Attempt, ExecutionId
 
 Logger = Any
-"""structlog's bound loggers are typed by what they are bound to at run time."""
+"""The type of structlog's bound loggers is determined at run time."""
 
 
 def of_attempt(attempt: Attempt, execution_id: ExecutionId) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def of_attempt(attempt: Attempt, execution_id: ExecutionId) -> dict[str, Any]:
 
 @dataclass
 class LogFile:
-    """The file of one process. A disk that is full or gone costs lines, never the worker."""
+    """The log file of one process. If it cannot be written, lines are lost and the worker continues."""
 
     directory: Path
     pid: int
@@ -84,7 +84,7 @@ def delete_old(directory: Path, retention: float) -> None:
 
 
 class Console:
-    """stderr: for people where it is a terminal, for collectors where it is not."""
+    """Writes to stderr: readable lines on a terminal, JSON otherwise."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr

@@ -1,7 +1,7 @@
 """Finds tasks of polls whose reply was lost and returns them to their queue.
 
-Conductor may have handed out a task that no worker runs; without this it would wait for its response timeout. The search depends
-on the server's index; what it finds is read again before anything is done to it.
+Conductor may have handed out a task that no worker runs, which would otherwise wait for its response timeout. The search depends
+on the server's index, so each task that it finds is read again before it is returned.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from perago.supervisor.context import BlockingCalls
 from perago.supervisor.poller import SERVER_BACKOFF
 
 SEARCH_AFTER = (2.0, 7.0, 22.0)
-"""Seconds: first when a long poll that was cut has ended on the server too, then for an index that lags."""
+"""Seconds until each search: the first after an interrupted long poll has ended on the server, then later for a slow index."""
 LONGEST_OUTAGE = 600.0
-"""What was lost earlier is left to its timeout."""
+"""A task that was lost longer ago is left to its response timeout."""
 LARGEST_COUNT = 200
-"""Remembered; an outage cuts one poll after the other, and most were given nothing."""
+"""Lost polls that are remembered. An outage interrupts one poll after the other, and most of them had no task."""
 
 
 @dataclass(slots=True)
 class LostPoll:
-    """One poll, and how often its task was searched."""
+    """A poll whose reply was lost, and how often its task was searched for."""
 
     task_type: TaskType
     worker_id: WorkerId
@@ -42,7 +42,7 @@ class LostPoll:
 
 @dataclass
 class LostPolls:
-    """One search at a time, for all of them."""
+    """The lost polls of a worker. One search at a time handles all of them."""
 
     calls: BlockingCalls
     observe: recorder.Observe
@@ -61,7 +61,7 @@ class LostPolls:
             self._added.clear()
 
     async def search(self) -> None:
-        """Until nothing is left to search for."""
+        """Search until no lost poll is left."""
         failures = 0
         while self._lost:
             pause = SERVER_BACKOFF.pause(failures) if failures else min(one.due for one in self._lost) - time.monotonic()
@@ -71,7 +71,7 @@ class LostPolls:
             self._lost = [one for one in self._lost if time.monotonic() - one.since < LONGEST_OUTAGE]
 
     async def _search(self, due: Sequence[LostPoll]) -> bool:
-        """False if Conductor does not answer."""
+        """Returns False if Conductor does not respond."""
         try:
             for task_type in {one.task_type for one in due}:
                 await self._search_type(task_type, [one for one in due if one.task_type == task_type])
@@ -89,7 +89,7 @@ class LostPolls:
         self._lost = [one for one in self._lost if one.worker_id not in settled]
 
     async def _hand_back(self, attempt: Attempt) -> None:
-        """The nonce in its worker id says that it was given to that poll and to no other, and that poll is over."""
+        """Return a task to its queue. The nonce in its worker id shows that it was handed out to the lost poll only."""
         with contextlib.suppress(ConductorNotFound):
             seen = await self.calls.run(self.calls.conductor.snapshot, attempt.workflow_id, attempt.task_id)
             if fence.is_current(attempt, seen) and seen.workflow_status in ACTIVE_WORKFLOW:

@@ -28,34 +28,32 @@ class Metrics:
         own = self.registry
         self._attempts = Counter(
             "perago_attempts",
-            "Attempts by status and by how Conductor took the report",
+            "Finished attempts, by reported status and by outcome of the report",
             ["task", "status", "delivery"],
             registry=own,
         )
         self._phases = Histogram(
             "perago_phase_seconds", "Time per phase of an attempt", ["task", "phase"], buckets=_SECONDS, registry=own
         )
-        self._bytes = Counter("perago_bytes", "Bytes moved or compared, by phase", ["task", "phase"], registry=own)
-        self._fence_refusals = Counter("perago_fence_refusals", "Attempts that a fence found stale", ["task"], registry=own)
+        self._bytes = Counter("perago_bytes", "Bytes transferred or compared, by phase", ["task", "phase"], registry=own)
+        self._fence_refusals = Counter(
+            "perago_fence_refusals", "Failed fences and requests about other tasks", ["task"], registry=own
+        )
         self._revocations = Counter("perago_revocations", "Staging branches of other executions deleted", ["task"], registry=own)
         self._removed = Counter(
             "perago_commits_removed",
-            "Commits taken off a target branch, by kind of removal",
+            "Commits removed from a target branch, by kind of removal",
             ["task", "kind"],
             registry=own,
         )
         self._lateness = Histogram(
             "perago_lease_lateness_seconds", "How late a lease was extended", buckets=_SECONDS, registry=own
         )
-        self._cancelled = Counter(
-            "perago_attempts_called_off", "Attempts whose result was no longer wanted", ["task"], registry=own
-        )
-        self._restarts = Counter(
-            "perago_executor_restarts", "Executors that died and were started again", ["cause"], registry=own
-        )
-        self._busy = Gauge("perago_busy_slots", "Slots that run an attempt", registry=own)
+        self._cancelled = Counter("perago_attempts_called_off", "Attempts that were cancelled", ["task"], registry=own)
+        self._restarts = Counter("perago_executor_restarts", "Executors that died and were restarted", ["cause"], registry=own)
+        self._busy = Gauge("perago_busy_slots", "Slots that are running an attempt", registry=own)
         self._slots = Gauge("perago_slots", "Slots of this worker", registry=own)
-        self._conductor_up = Gauge("perago_conductor_up", "Whether Conductor answered last time", registry=own)
+        self._conductor_up = Gauge("perago_conductor_up", "Whether Conductor responded to the last request", registry=own)
         self._conductor_up.set(1)
 
     def render(self) -> bytes:

@@ -7,12 +7,12 @@ from typing import cast
 
 LONGEST_LINE = 16 << 10
 AT_ONCE = 1000
-"""Lines passed on in one turn of the loop. A body that prints without end waits for its pipe, and nothing else waits for it."""
+"""Lines handled in one turn of the event loop. The full pipe slows down a body that prints more; nothing else is delayed."""
 PAUSE_SECONDS = 0.05
 
 
 class OutputReader(asyncio.Protocol):
-    """Long lines are cut. `closed` is done when everything has been passed on."""
+    """Long lines are split. `closed` is done when everything has been passed on."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
@@ -48,17 +48,17 @@ class OutputReader(asyncio.Protocol):
         for _ in range(min(AT_ONCE, len(self._waiting))):
             self._on_line(self._waiting.popleft().rstrip(b"\r").decode(errors="backslashreplace"))
         if self._waiting:
-            self._read(go_on=False)
+            self._set_reading(enabled=False)
             asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._pass_on_some)
         elif not self._is_closed:
-            self._read(go_on=True)
+            self._set_reading(enabled=True)
         elif not self.closed.done():
             self.closed.set_result(None)
 
-    def _read(self, *, go_on: bool) -> None:
+    def _set_reading(self, *, enabled: bool) -> None:
         if self._transport is None or self._is_closed or self._transport.is_closing():
             return
-        if go_on and not self._transport.is_reading():
+        if enabled and not self._transport.is_reading():
             self._transport.resume_reading()
-        elif not go_on and self._transport.is_reading():
+        elif not enabled and self._transport.is_reading():
             self._transport.pause_reading()

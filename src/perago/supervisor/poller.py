@@ -1,11 +1,11 @@
-"""Which idle slot polls Conductor for which task type, and when.
+"""Decides which idle slot polls Conductor for which task type, and when.
 
-A poll asks for one task, so that a ready one is never held back for others. Where every type can have a slot waiting, polls are
-long. Where slots are fewer than types, the slots rotate: short polls while all queues are empty, polls that do not wait at all
-while one has work, and the empty ones then only from time to time. While nothing is found one slot per type polls; each task
-found lets one more slot poll beside it. Only a slot with a free executor polls, so no task is taken that cannot begin at once.
+A poll requests one task, so that Conductor never delays a ready task to fill a batch. If every task type has an idle slot, polls
+are long. If there are fewer, the slots rotate: polls are short while all queues are empty; while a queue has tasks, polls do
+not wait, and empty queues are polled from time to time only. As long as no task is found, one slot per type polls; each task that
+is found permits one more slot to poll for its type. Only a slot with a free executor polls, so that each task can start at once.
 
-While a queue gives tasks without waiting, the next poll is sent with the report of the task before: one request less.
+While a queue supplies tasks without waiting, the next poll is sent with the report of the previous task, which saves a request.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ from perago.supervisor.context import BlockingCalls
 from perago.supervisor.shutdown import Shutdown
 
 LONG_SECONDS = 1.0
-"""Of a long poll; also how long an idle worker may need to stop."""
+"""Wait time of a long poll; also the time that an idle worker may need to stop."""
 STOP_SLACK = 0.5
 SHORT_SECONDS = 0.1
 EMPTY_SECONDS = 0.25
-"""How long a queue that was found empty is not polled while others have work."""
+"""How long an empty queue is not polled while other queues have tasks."""
 SERVER_BACKOFF = Backoff(first=0.25, longest=10.0, jitter=(0.5, 1.0))
-"""After requests that found no server. With jitter, so that workers do not come back all at once."""
+"""Between requests to a server that cannot be reached. With jitter, so that workers do not all retry at the same time."""
 AT_ONCE_SECONDS = 0.1
-"""A task that comes sooner was waiting in the queue, and others probably are."""
+"""A task that arrives within this time was already in the queue, and there are probably more."""
 
 
 @dataclass(slots=True)
 class PollTarget:
-    """One task type: how many slots poll for it, how many may, and when the last one did."""
+    """One task type: how many slots poll for it, how many may, and when the last poll was sent."""
 
     task_type: TaskType
     in_flight: int = 0
@@ -46,9 +46,9 @@ class PollTarget:
     polled_at: float = 0.0
     was_empty: bool = True
     has_more: bool = False
-    """One of its tasks came at once, and every poll since then has found another."""
+    """One of its tasks arrived at once, and every poll since then has found another."""
     is_paused: bool = False
-    """Not polled while a server that its tasks need is away."""
+    """Not polled, because a server that its tasks need does not respond."""
 
     def was_just_empty(self, now: float) -> bool:
         return self.was_empty and now - self.polled_at < EMPTY_SECONDS
@@ -56,7 +56,7 @@ class PollTarget:
 
 @dataclass
 class Poller:
-    """`lost` is called for a poll that broke off: Conductor may have handed out a task to it."""
+    """`lost` is called for a poll without a reply: Conductor may have handed out a task to it."""
 
     calls: BlockingCalls
     targets: Sequence[PollTarget]
@@ -72,9 +72,9 @@ class Poller:
     async def next(
         self, slot: str, can_run: Callable[[], bool], sent: reporting.NextPoll | None = None
     ) -> tuple[Polled, float] | None:
-        """A task for this slot and when it was polled; None once the worker drains or the slot cannot run one any more.
+        """A task for this slot and when it was polled; None if the worker drains or the slot can no longer run a task.
 
-        `sent` is a poll that `next_with_report` began.
+        `sent` is a poll that `next_with_report` returned.
         """
         self.idle += 1
         try:
@@ -97,9 +97,9 @@ class Poller:
             self.idle -= 1
 
     def next_with_report(self, slot: str, task_type: TaskType) -> reporting.NextPoll | None:
-        """A poll to send with the report of a task of this type, if that is the poll that this slot would make next.
+        """A poll to send with the report of a task of this type, if this slot would poll for that type next; otherwise None.
 
-        `next` has to be called with it, whatever happens to the report.
+        `next` must be called with it, whatever happens to the report.
         """
         now = time.monotonic()
         target = choose_target(self.targets, now)
@@ -123,9 +123,9 @@ class Poller:
     async def _reply(
         self, worker_id: WorkerId, target: PollTarget, poll: Awaitable[reporting.PollReply]
     ) -> tuple[Polled, float] | None:
-        """What a poll found; a task that comes while the worker drains is handed back."""
+        """The task that a poll found, if any; a task that arrives while the worker drains is handed back."""
         try:
-            found, sent_at = await self._unless_draining(poll)
+            found, sent_at = await self._await_poll(poll)
         except ConductorError as error:
             if isinstance(error, ConductorUnknown):
                 self.lost(target.task_type, worker_id)
@@ -148,8 +148,8 @@ class Poller:
             return None
         return found, sent_at
 
-    async def _unless_draining(self, awaited: Awaitable[reporting.PollReply]) -> reporting.PollReply:
-        """A poll may have taken a task, so it is waited for; but a server that hangs does not keep the worker from stopping."""
+    async def _await_poll(self, awaited: Awaitable[reporting.PollReply]) -> reporting.PollReply:
+        """Wait for a poll also while the worker drains, because it may get a task, but then only as long as a long poll takes."""
         poll = asyncio.ensure_future(awaited)
         await asyncio.wait({poll, self.shutdown.draining}, return_when=asyncio.FIRST_COMPLETED)
         if not poll.done():
@@ -164,7 +164,7 @@ class Poller:
         self.observe(recorder.ConductorFailed(str(error)))
 
     async def _wait_for_change(self) -> None:
-        """Until another poll has its reply, or until Conductor may be asked again after a failure."""
+        """Wait until another poll has its reply, or until Conductor may be polled again after a failure."""
         pause = self._not_before - time.monotonic()
         self._changed.clear()
         changed = asyncio.ensure_future(self._changed.wait())
@@ -177,22 +177,22 @@ class Poller:
 
 
 def choose_target(targets: Sequence[PollTarget], now: float) -> PollTarget | None:
-    """The one with the fewest polls, of those the one not polled for longest: none starves another, no empty one delays."""
+    """The target with the fewest polls in flight, then the least recently polled; queues that were just empty come last."""
     free = [target for target in targets if target.in_flight < target.allowed and not target.is_paused]
     return min(free, key=lambda target: (target.was_just_empty(now), target.in_flight, target.polled_at), default=None)
 
 
 def poll_wait(targets: Sequence[PollTarget], polled: PollTarget, idle: int, now: float) -> float:
-    """How long the next poll may wait: not at all where another queue would have given a task meanwhile.
+    """Seconds that the next poll may wait on the server: 0 if another queue may have a task.
 
-    One that was just found empty is polled only if no other may be, so nothing is missed by waiting a little.
+    A queue that was just found empty is polled only if no other may be, so a short wait delays nothing.
     """
-    elsewhere = any(target.has_more and not target.is_paused for target in targets if target is not polled)
-    if idle >= len(targets) and not elsewhere:
+    others_have_more = any(target.has_more and not target.is_paused for target in targets if target is not polled)
+    if idle >= len(targets) and not others_have_more:
         return LONG_SECONDS
     return SHORT_SECONDS if polled.was_just_empty(now) or all(target.was_empty for target in targets) else 0.0
 
 
 def unique_worker_id(slot: str) -> WorkerId:
-    """The slot's name and a nonce that tells this poll from every other."""
+    """The slot's name and a nonce that is different for each poll."""
     return WorkerId(f"{slot}-{secrets.token_hex(6)}")

@@ -44,7 +44,7 @@ def require_writable(name: str, directory: Path) -> None:
 
 
 def require_lake(lake: Lake) -> None:
-    """Reachable, and it accepts the credentials."""
+    """`RuntimeConfigError` unless lakeFS can be reached and accepts the credentials."""
     try:
         lake.capabilities()
     except LakeForbidden as error:
@@ -56,7 +56,7 @@ def require_lake(lake: Lake) -> None:
 
 
 def require_definitions(tasks: Sequence[ipc.TaskFacts], conductor: Conductor, *, register: bool) -> list[str]:
-    """Warnings about definitions that differ from what the modules declare; with `register` they are updated instead."""
+    """Returns warnings about definitions that differ from what the modules declare; with `register` they are updated."""
     warnings: list[str] = []
     for task in tasks:
         if register:

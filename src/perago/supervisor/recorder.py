@@ -1,4 +1,4 @@
-"""The one place where what happens in a worker becomes log lines and metrics: everything calls `observe` with an event."""
+"""Turns the events of a worker into log lines and metrics. Nothing else does: all other code calls `observe`."""
 
 import collections
 import time
@@ -14,7 +14,7 @@ from perago.process.exit_status import ExitStatus
 from perago.supervisor import logs, metrics
 
 RECENT = 20
-"""Ended attempts that `perago status` shows."""
+"""Number of ended attempts that `perago status` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class AttemptStarted(OfAttempt):
 
 @dataclass(frozen=True, slots=True)
 class AttemptEvent(OfAttempt):
-    """What the executor, or a restoration after it, says that it did."""
+    """An event that the executor emitted, or a restoration after the attempt."""
 
     event: events.Event
     log_progress: bool = False
@@ -45,7 +45,7 @@ class CancelRequested(OfAttempt):
 
 @dataclass(frozen=True, slots=True)
 class AttemptReported(OfAttempt):
-    """The end of an attempt. `stats` is the summary of what it did."""
+    """The end of an attempt. `stats` is the summary of its `AttemptStats`."""
 
     slot: str
     outcome: Outcome
@@ -67,7 +67,7 @@ class LeaseRenewed:
 
 @dataclass(frozen=True, slots=True)
 class ConductorFailed:
-    """A request found no Conductor; logged once per outage."""
+    """A request to Conductor failed; logged once per outage."""
 
     error: str
 
@@ -89,7 +89,7 @@ class LakefsAnswered:
 
 @dataclass(frozen=True, slots=True)
 class LostTaskReturned:
-    """A task whose poll lost its reply is back in its queue."""
+    """A task whose poll had no reply was returned to its queue."""
 
     attempt: Attempt
 
@@ -103,7 +103,7 @@ class ExecutorRestarted:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundFailed:
-    """A defect of Perago in work beside the slots; the worker goes on."""
+    """A defect of Perago in background work; the worker continues."""
 
     work: str
     traceback: str
@@ -139,36 +139,36 @@ class Recorder:
     def observe(self, event: WorkerEvent) -> None:  # noqa: C901, PLR0912  one case per event
         match event:
             case AttemptStarted():
-                self._log.debug("attempt begins", slot=event.slot, **_fields(event))
+                self._log.debug("attempt started", slot=event.slot, **_fields(event))
             case AttemptEvent():
                 self._attempt_event(event)
             case CancelRequested():
                 self._metrics.cancelled(event.attempt.task_type)
-                self._log.warning("attempt called off", cause=event.reason, **_fields(event))
+                self._log.warning("attempt cancelled", cause=event.reason, **_fields(event))
             case AttemptReported():
                 self._reported(event)
             case RestoreFailed():
-                text = "the accepted commit could not be put back; run `perago doctor`"
+                text = "the accepted commit could not be restored; run `perago doctor`"
                 self._log.error(text, accepted=event.accepted, error=event.error, **_fields(event))
             case LeaseRenewed():
                 self._metrics.lease_extended(event.lateness)
             case ConductorFailed():
                 if self._set_conductor(up=False):
-                    self._log.error("Conductor cannot be reached; trying again until it can", error=event.error)
+                    self._log.error("Conductor cannot be reached; requests are retried", error=event.error)
             case ConductorAnswered():
                 if self._set_conductor(up=True):
-                    self._log.info("Conductor answers again")
+                    self._log.info("Conductor can be reached again")
             case LakefsFailed():
-                self._log.error("lakeFS does not answer; tasks that need it are not taken until it does")
+                self._log.error("lakeFS does not respond; tasks that need it are not polled until it does")
             case LakefsAnswered():
-                self._log.info("lakeFS answers again")
+                self._log.info("lakeFS responds again")
             case LostTaskReturned():
-                text = "a task whose poll was cut off is handed back"
+                text = "returned a task to its queue: the reply to its poll was lost"
                 self._log.warning(text, task_type=event.attempt.task_type, task_id=event.attempt.task_id)
             case ExecutorRestarted():
                 self._metrics.restarted(event.exit_status)
                 cause = f"it {event.exit_status}"
-                self._log.error("executor is started again", slot=event.slot, cause=cause, refusal=event.rejection)
+                self._log.error("executor restarted", slot=event.slot, cause=cause, refusal=event.rejection)
             case BackgroundFailed():
                 self._log.error("background work failed", work=event.work, text=event.traceback)
 
@@ -195,7 +195,7 @@ class Recorder:
                 pass
 
     def _reported(self, event: AttemptReported) -> None:
-        """One line per attempt that says how it ended; a traceback follows it."""
+        """Write one line with the outcome of the attempt, followed by its traceback if there is one."""
         outcome, delivery = event.outcome, metrics.delivery_word(event.delivery)
         self.cancelled += event.was_cancelled and outcome.status is not TaskStatus.COMPLETED
         self._metrics.reported(event.attempt.task_type, outcome.status.value, event.delivery)
@@ -217,7 +217,7 @@ class Recorder:
         self.recent.append({"ended_at": time.time(), **line})
 
     def _set_conductor(self, *, up: bool) -> bool:
-        """Whether that is a change."""
+        """Returns whether the state changed."""
         if self.conductor_is_up is up:
             return False
         self.conductor_is_up = up

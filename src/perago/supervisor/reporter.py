@@ -1,4 +1,4 @@
-"""Reports outcomes to Conductor, several at a time, while the slots go on with the next tasks."""
+"""Reports outcomes to Conductor, several at a time, while the slots run the next tasks."""
 
 import asyncio
 import time
@@ -14,11 +14,11 @@ from perago.supervisor.context import WorkerContext
 from perago.supervisor.supervised_attempt import REQUEST_SECONDS, SupervisedAttempt
 
 HARD_REPORT_SECONDS = 5.0
-"""For reports after a hard stop."""
+"""Time for reports after a hard stop."""
 EXTRA_REPORTS = 3
-"""Reports on their way beyond one per slot."""
+"""Reports in progress beyond one per slot."""
 FRESH_SECONDS = 0.2
-"""For so long after its poll an attempt that publishes nothing is reported without a read that it is still current."""
+"""Within this time after its poll, an attempt that publishes nothing is reported without a check that it is current."""
 
 CleanUp = Callable[[SupervisedAttempt], None]
 Restore = Callable[[SupervisedAttempt, CommitId], list[Event]]
@@ -27,8 +27,8 @@ Restore = Callable[[SupervisedAttempt, CommitId], list[Event]]
 class Reporter:
     """Reports run as tasks of the worker's group.
 
-    `clean_up` removes what a dead executor left of an attempt; `restore` puts back on the target branch what Conductor accepted
-    instead of the outcome. Both block and run in a thread. `on_failure` is called for a failed attempt that needs lakeFS.
+    `clean_up` removes what a dead executor left of an attempt; `restore` restores the commit that Conductor accepted instead of
+    the outcome. Both block and run in a thread. `on_failure` is called for a failed attempt that needs lakeFS.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class Reporter:
         self._reports: set[asyncio.Task[None]] = set()
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         return len(self._reports) < self._limit
 
-    async def wait_for_room(self) -> None:
-        """Reports that Conductor does not take yet are bounded: each holds a thread that leases may need."""
-        while not self.has_room and not self._context.shutdown.is_draining:
+    async def wait_for_capacity(self) -> None:
+        """Wait while too many reports are in progress: each occupies a thread that lease extensions may need."""
+        while not self.has_capacity and not self._context.shutdown.is_draining:
             await asyncio.wait({*self._reports, self._context.shutdown.draining}, return_when=asyncio.FIRST_COMPLETED)
 
     def start(self, slot: str, attempt: SupervisedAttempt, outcome: Outcome, next_poll: reporting.NextPoll | None) -> None:
-        """Report in the background; `next_poll` is sent with the report and always gets its reply."""
+        """Report in the background; `next_poll` is sent with the report and always gets a reply."""
         task = self._context.start(self._report(slot, attempt, outcome, next_poll))
         self._reports.add(task)
         task.add_done_callback(self._reports.discard)
@@ -81,13 +81,13 @@ class Reporter:
     async def deliver(
         self, attempt: SupervisedAttempt, outcome: Outcome, next_poll: reporting.NextPoll | None = None
     ) -> reporting.Delivery:
-        """No other request of this attempt is made meanwhile, and none after its lease or a hard stop."""
+        """Report an outcome. No other request of the attempt is sent meanwhile, and none after its lease or a hard stop."""
         attempt.end_lease()
         async with attempt.requests:
             try:
                 delivery = await self._deliver(attempt, outcome, next_poll)
             except ConductorRejected as error:
-                reason = f"Conductor did not take the result: {error}"
+                reason = f"Conductor rejected the result: {error}"
                 refused = replace(outcome, status=TaskStatus.FAILED, output=None, reason=reason)
                 try:
                     delivery = await self._deliver(attempt, refused)
@@ -113,7 +113,7 @@ class Reporter:
         )
 
     async def _restore_accepted(self, attempt: SupervisedAttempt, accepted: CommitId) -> None:
-        """Conductor completed the task with the commit of another execution: that commit belongs on the branch."""
+        """Conductor completed the task with the commit of another execution: restore that commit."""
         try:
             for event in await self._context.calls.run(self._restore, attempt, accepted):
                 attempt.handle_event(event)

@@ -1,4 +1,4 @@
-"""After a report that Conductor did not take: puts the commit that it accepted instead back on the branch."""
+"""After a report that Conductor did not accept: restores the commit that it accepted instead."""
 
 import time
 
@@ -15,7 +15,7 @@ from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 
 def restore(attempt: SupervisedAttempt, accepted: CommitId, lake: Lake, conductor: Conductor) -> list[Event]:
-    """Returns the events of what was done."""
+    """Restore `accepted` on the target branch of the attempt; returns the events."""
     target = attempt.workspace
     if target is None:
         return []

@@ -1,4 +1,4 @@
-"""A worker from settings to exit code: starts executors, checks servers, serves until it is told to stop, and stops in order."""
+"""Runs a worker: starts executors, checks the servers, serves until it is stopped, and shuts down in order."""
 
 import asyncio
 import contextlib
@@ -41,16 +41,16 @@ CONDUCTOR_TIMEOUT = 10.0
 STATUS_SECONDS = 1.0
 LONGEST_LABEL = 120
 SETTLE_SECONDS = 7.0
-"""After a hard stop, for the last reports; a server that hangs is not waited for any longer."""
+"""Time for the last reports after a hard stop; the worker does not wait longer for a server that does not respond."""
 
 
 class ExitCode(IntEnum):
-    """For process managers. 1 and 2 belong to the command line: cannot start, wrong usage."""
+    """For process managers. The command line uses 1 (cannot start) and 2 (wrong usage)."""
 
     STOPPED = 0
-    """Told to stop; everything that ran was finished and reported."""
+    """Stopped on request; all running attempts were finished and reported."""
     CUT_SHORT = 3
-    """Stopped hard: attempts were cancelled and reported FAILED."""
+    """Stopped hard: running attempts were cancelled and reported FAILED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class StartOptions:
 
 
 def start(options: StartOptions, settings: Settings) -> ExitCode:
-    """Serve until told to stop. Raises `SetupError` or `ConductorError` if the worker cannot start."""
+    """Serve until stopped. Raises `SetupError` or `ConductorError` if the worker cannot start."""
     preflight.require_writable("PERAGO_LOG_ROOT", settings.perago_log_root)
 
     async def serve() -> ExitCode:
@@ -125,7 +125,7 @@ class Supervisor:
     # start
 
     async def _load_modules(self) -> tuple[ipc.TaskFacts, ...] | None:
-        """The first executor imports the modules and sends what they declare; None if the worker is stopped meanwhile."""
+        """The tasks of the modules, which the first executor imports; None if the worker is stopped meanwhile."""
         first = Slot(self._slot_name(1), self._slot_setup)
         self._slots.append(first)
         process = first.start()
@@ -153,7 +153,7 @@ class Supervisor:
             self._log.warning(warning)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Whether it was done before a signal came."""
+        """Run `work`; False if a signal came first."""
         task = asyncio.create_task(work)
         await asyncio.wait({task, self._shutdown.draining}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -169,7 +169,7 @@ class Supervisor:
             return
         server = HealthServer(self._render_metrics, self._is_ready)
         port = await server.start(self._options.metrics_host, self._options.metrics_port)
-        self._log.info("metrics and health are served", port=port)
+        self._log.info("serving metrics and health checks", port=port)
         try:
             yield
         finally:
@@ -186,7 +186,7 @@ class Supervisor:
     # serve
 
     async def _serve(self, tasks: Sequence[ipc.TaskFacts], status: StatusFile) -> ExitCode:
-        """Slots and background tasks until a signal; then until all attempts are reported, or until a hard stop is over."""
+        """Run slots and background tasks until a signal, then until all attempts are reported or a hard stop has ended."""
         lost_polls = LostPolls(self._calls, self._recorder.observe)
         targets = [PollTarget(TaskType(task.task_type)) for task in tasks]
         poller = Poller(self._calls, targets, self._options.slots, self._shutdown, self._recorder.observe, lost_polls.add)
@@ -205,7 +205,7 @@ class Supervisor:
         return ExitCode.CUT_SHORT if cancelled and self._shutdown.is_hard else ExitCode.STOPPED
 
     async def _serve_slots(self, tasks: Sequence[ipc.TaskFacts], poller: Poller, on_failure: Callable[[], None]) -> None:
-        """Until all slots have ended and all their attempts are reported."""
+        """Run the slots until they have ended and all their attempts are reported."""
         by_type = {task.task_type: task for task in tasks}
         try:
             async with asyncio.TaskGroup() as group:
@@ -220,10 +220,10 @@ class Supervisor:
     async def _until_stopped(self, slots: "asyncio.Task[None]") -> None:
         """Wait for the first signal, then for the slots, and no longer than a few seconds after a hard stop."""
         await asyncio.wait({self._shutdown.draining})
-        self._log.info("worker stops; attempts that run are finished first", running=self._busy)
+        self._log.info("worker is stopping; running attempts finish first", running=self._busy)
         await self._shutdown.until_done_or_hard(slots, within=self._settings.perago_shutdown_force_kill_after)
         if not slots.done():
-            self._log.warning("worker stops hard; attempts that run are called off", running=self._busy)
+            self._log.warning("worker stops hard; running attempts are cancelled", running=self._busy)
             for slot in self._slots:
                 if slot.attempt is not None:
                     slot.attempt.cancel("the worker was stopped")
@@ -250,12 +250,12 @@ class Supervisor:
     # background tasks
 
     async def _sweep(self) -> None:
-        """First what earlier workers left behind, then from time to time what was missed, by age."""
+        """Remove what earlier workers left behind, and then, at intervals, old directories that were missed."""
         age = 0.0
         while True:
             removed = await self._calls.run(crash_cleanup.sweep, self._settings.perago_workspace_root, age, self._log.warning)
             if removed:
-                self._log.info("swept workspaces of dead executors", count=removed)
+                self._log.info("removed attempt directories of dead executors", count=removed)
             age = self._settings.perago_workspace_gc_ttl
             await asyncio.sleep(self._settings.perago_workspace_gc_interval)
 
@@ -281,7 +281,7 @@ class Supervisor:
         return self._metrics.render()
 
     def _is_ready(self) -> bool:
-        """Whether it can take a task now or after an attempt: a worker that only restarts executors is not ready."""
+        """Whether it can run a task now or after an attempt; a worker that only restarts executors is not ready."""
         is_up = self._recorder.conductor_is_up
         return not self._shutdown.is_draining and is_up and any(slot.can_run for slot in self._slots)
 
@@ -294,7 +294,7 @@ class Supervisor:
 
 
 def short(modules: Sequence[str], separator: str) -> str:
-    """The joined names, or what fits into a file name: then a digest distinguishes workers with different modules."""
+    """The joined names. If they are too long for a file name, they are cut, and a digest distinguishes the workers."""
     joined = separator.join(modules)
     if len(joined) <= LONGEST_LABEL:
         return joined
@@ -302,7 +302,7 @@ def short(modules: Sequence[str], separator: str) -> str:
 
 
 def _setup_error(rejection: ipc.ModulesRejected | None, exit_status: ExitStatus) -> SetupError:
-    """The error that the executor raised, with its code."""
+    """The error that the executor reported, with the same class and code."""
     if rejection is None:
         return RuntimeConfigError(f"the first executor {exit_status} while it imported the modules")
     known: type[SetupError] = getattr(errors, rejection.error, RuntimeConfigError)

@@ -1,4 +1,4 @@
-"""How a worker is told to stop: the first signal drains, the second stops hard, the third kills the executors."""
+"""Stop requests of a worker: the first signal drains, the second stops hard, the third kills the executors."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Shutdown:
-    """`draining` and `hard` are completed once: everything that waits can wait for them too. `kill` kills the executors."""
+    """`draining` and `hard` are futures, so that every wait can include them. `kill` kills the executors."""
 
     def __init__(self, kill: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -35,12 +35,12 @@ class Shutdown:
             self._kill()
 
     def drain(self) -> None:
-        """Take no new task; finish and report the attempts that run."""
+        """Take no new task; finish and report the running attempts."""
         if not self.draining.done():
             self.draining.set_result(None)
 
     def stop_hard(self) -> None:
-        """Cancel the attempts that run and report them."""
+        """Cancel the running attempts and report them."""
         self.drain()
         if not self.hard.done():
             self.hard_since = time.monotonic()
@@ -52,7 +52,7 @@ class Shutdown:
             await asyncio.wait({self.draining}, timeout=seconds)
 
     async def until_done_or_hard(self, work: "asyncio.Future[Any]", within: float | None) -> None:
-        """Until the work has ended or has to be stopped hard, by another signal or because `within` seconds have passed."""
+        """Wait for the work; stop hard after another signal, or when `within` seconds have passed."""
         await asyncio.wait({work, self.hard}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             self.stop_hard()

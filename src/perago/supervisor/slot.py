@@ -1,4 +1,4 @@
-"""A slot: a name that stays, and under it one executor process after another. Runs one attempt at a time."""
+"""A slot: a fixed name with one executor process at a time, which runs one attempt at a time."""
 
 import asyncio
 import collections
@@ -20,17 +20,19 @@ from perago.supervisor.shutdown import Shutdown
 from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 CANCEL_SECONDS = 5.0
-"""For a body that asks `perago.cancelled()`; then it is interrupted."""
+"""Seconds that a cancelled body has to end by itself before it is interrupted."""
 INTERRUPT_SECONDS = 5.0
-"""For an interrupted body to end; then its executor is killed."""
+"""Seconds that an interrupted body has to end before its executor is killed."""
 HARD_SECONDS = 1.0
+"""The same after a hard stop; also the time that an executor has to exit when its channel is closed."""
 KILL_SECONDS = 6.0
-"""A bit more than a guardian takes at most."""
+"""Seconds that a guardian has to kill everything before it is killed itself; slightly more than it needs."""
 KEPT_LINES = 40
+"""Last lines of stderr that are reported if the executor dies."""
 OUTPUT_TURNS = 3
-"""Of the loop, in which what the body printed last, and flushed before it finished, is read and still counts as the attempt's."""
+"""Turns of the event loop after an attempt in which the last output of its body is read and still attributed to it."""
 RESTART_BACKOFF = Backoff(first=0.5, longest=30.0)
-"""From the second restart in a row; the first is immediate."""
+"""Applies from the second restart in a row; the first is immediate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Slot:
 
     @property
     def pid(self) -> int | None:
-        """The executor's own, once it is ready."""
+        """Of the executor itself, once it is ready."""
         return self._pid if self._process is not None and self._process.is_alive else None
 
     @property
@@ -87,7 +89,7 @@ class Slot:
     # the executor process
 
     def start(self) -> ExecutorProcess:
-        """A new process under this name; not ready yet."""
+        """Start a new process; returns before it is ready."""
         self._is_ready = asyncio.get_running_loop().create_future()
         self.state = "starting"
         self._last_lines.clear()
@@ -99,7 +101,7 @@ class Slot:
         return self._process
 
     async def ready(self) -> bool:
-        """Wait for an executor that has imported the modules; restart one that ended. False once the worker drains."""
+        """Wait for an executor that has imported the modules; restart one that has ended. False if the worker drains."""
         while not self._shutdown.is_draining:
             if self.can_run:
                 self.state = "idle"
@@ -142,13 +144,13 @@ class Slot:
     # the attempt
 
     async def run(self, attempt: SupervisedAttempt) -> Outcome:
-        """The attempt's outcome, whatever happens to the process."""
+        """Run the attempt; returns its outcome, also if the process dies."""
         self.attempt, self.state = attempt, "busy"
         try:
             while not self.can_run:
-                # It ended between its last attempt and this one, which was not begun: the next process takes it.
+                # It ended after its last attempt. This attempt has not started, so the next process can run it.
                 if not await self.ready():
-                    return Outcome(TaskStatus.FAILED, None, "the worker stopped before the attempt began")
+                    return Outcome(TaskStatus.FAILED, None, "the worker stopped before the attempt started")
                 self.state = "busy"
             return await self._run(attempt)
         finally:
@@ -157,12 +159,12 @@ class Slot:
 
     async def _run(self, attempt: SupervisedAttempt) -> Outcome:
         process = self._process
-        assert process is not None  # noqa: S101  ready() has just said so
+        assert process is not None  # noqa: S101  ready() has returned True
         try:
             process.send(ipc.Run(attempt.polled, attempt.execution_id, attempt.lease.deadline))
         except ValueError as error:
             # Half of a surrogate pair, for example. Every retry gets the same input.
-            return failures.failed(TaskInputError(f"the input cannot be passed on: {error}"))
+            return failures.failed(TaskInputError(f"the input cannot be sent to the executor: {error}"))
         ended = {attempt.outcome, process.ended}
         await asyncio.wait({*ended, attempt.cancellation}, return_when=asyncio.FIRST_COMPLETED)
         if attempt.cancellation.done() and not attempt.outcome.done():
@@ -179,7 +181,7 @@ class Slot:
         return lost
 
     async def _cancel(self, attempt: SupervisedAttempt, process: ExecutorProcess) -> None:
-        """Tell the body, then interrupt it, then kill the executor; a hard stop shortens the waits."""
+        """Notify the body, then interrupt it, then kill the executor; a hard stop shortens the waits."""
         process.send(ipc.Cancel(attempt.execution_id, attempt.cancellation.result()))
         if await self._ends_within(attempt, process, CANCEL_SECONDS, if_hard=0.0):
             return
@@ -202,7 +204,7 @@ class Slot:
             await asyncio.sleep(0)
 
     def send(self, execution_id: ExecutionId, message: ipc.ToExecutor) -> None:
-        """Dropped unless this execution runs here: a later one must not get an answer to an earlier one's question."""
+        """Dropped unless this execution runs here: a later execution must not get an answer to a request of an earlier one."""
         if self._process is not None and self.attempt is not None and self.attempt.execution_id == execution_id:
             self._process.send(message)
 
@@ -234,8 +236,8 @@ class Slot:
 
 
 def executor_lost(attempt: SupervisedAttempt, exit_status: ExitStatus, last_lines: Sequence[str]) -> Outcome:
-    """What Conductor is told at once, instead of finding out after its timeout."""
+    """The outcome of an attempt whose executor died. It is reported at once, so that Conductor does not wait for a timeout."""
     seconds = time.monotonic() - attempt.stats.began
-    why = f"; the attempt had been called off: {attempt.cancel_reason}" if attempt.cancel_reason else ""
+    why = f"; the attempt had been cancelled: {attempt.cancel_reason}" if attempt.cancel_reason else ""
     reason = f"the executor {exit_status} in phase {attempt.stats.phase.value}, {seconds:.1f} s into the attempt{why}"
     return Outcome(TaskStatus.FAILED, None, reason, (reason, *last_lines))

@@ -1,4 +1,4 @@
-"""The life of one slot, top to bottom: poll for a task, run it in the slot's executor, report its outcome, poll again."""
+"""The loop of one slot: poll for a task, run it in the slot's executor, report its outcome, poll again."""
 
 import asyncio
 import secrets
@@ -18,25 +18,25 @@ from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 
 async def serve_slot(slot: Slot, context: WorkerContext, poller: Poller, reporter: Reporter) -> None:
-    """Until the worker drains.
+    """Serve a slot until the worker drains.
 
-    An outcome is reported while the slot goes on. While a queue gives tasks without waiting, the next poll is sent with the
-    report (`next_poll`): one request for both, and the slot waits for the reply to that.
+    Outcomes are reported in the background. While a queue supplies tasks without waiting, the next poll (`next_poll`) is sent in
+    the same request as the report, and the slot waits for its reply.
     """
     next_poll = None
     while next_poll is not None or await slot.ready():
         if next_poll is None:
-            await reporter.wait_for_room()
+            await reporter.wait_for_capacity()
         received = await poller.next(slot.name, lambda: slot.can_run, next_poll)
         next_poll = None
         if received is None:
             continue
         polled, polled_at = received
-        if not slot.can_run and await _handed_back(polled, context.calls):
+        if not slot.can_run and await _hand_back(polled, context.calls):
             continue
         attempt = _begin(slot, polled, polled_at, context)
         outcome = refusal(polled) or await slot.run(attempt)
-        if slot.can_run and reporter.has_room:
+        if slot.can_run and reporter.has_capacity:
             next_poll = poller.next_with_report(slot.name, polled.attempt.task_type)
         reporter.start(slot.name, attempt, outcome, next_poll)
     await slot.close()
@@ -47,13 +47,13 @@ def _begin(slot: Slot, polled: Polled, polled_at: float, context: WorkerContext)
     attempt = SupervisedAttempt(polled, polled_at, execution_id, context, slot.send)
     attempt.start_lease()
     started = recorder.AttemptStarted(polled.attempt, execution_id, slot.name)
-    # Logged after the executor has the attempt, which need not wait for a log line.
+    # Logged later, so that the executor does not wait for it.
     asyncio.get_running_loop().call_soon(context.observe, started)
     return attempt
 
 
-async def _handed_back(polled: Polled, calls: BlockingCalls) -> bool:
-    """For a slot whose executor ended during the poll: another slot or worker may have the task sooner."""
+async def _hand_back(polled: Polled, calls: BlockingCalls) -> bool:
+    """Hand a task back whose slot lost its executor during the poll: another slot may run it sooner. False if that fails."""
     try:
         await calls.run(calls.conductor.hand_back, polled.attempt)
     except ConductorError:
@@ -62,7 +62,7 @@ async def _handed_back(polled: Polled, calls: BlockingCalls) -> bool:
 
 
 def refusal(polled: Polled) -> Outcome | None:
-    """For an attempt that cannot be passed to an executor; every retry would get the same input."""
+    """The outcome of an attempt that cannot be sent to an executor. Terminal, because every retry would get the same input."""
     if not polled.input_is_elsewhere:
         return None
     error = TaskInputError(

@@ -17,7 +17,7 @@ DIRECTORY = ".workers"
 
 @dataclass(frozen=True, slots=True)
 class RunningWorker:
-    """A worker that runs, and the state that it wrote `age` seconds ago."""
+    """A running worker, and the state that it wrote `age` seconds ago."""
 
     pid: int
     state: dict[str, Any]
@@ -34,7 +34,7 @@ class StatusFile:
         self._lock = LockFile(self._directory / f"{os.getpid()}.lock")
 
     def write(self, state: dict[str, Any]) -> None:
-        """Replaced as a whole, so that a reader never sees half of it. A full disk costs the status, not the worker."""
+        """Replace the file as a whole, so that a reader never sees half of it. Errors, such as a full disk, are ignored."""
         fresh = self._state.with_suffix(".new")
         with self._writing, contextlib.suppress(OSError):
             if not self._is_closed:

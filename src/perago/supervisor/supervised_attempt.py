@@ -1,6 +1,6 @@
-"""One attempt as the supervisor sees it: keeps its lease, answers its fences, cancels it when it is no longer wanted.
+"""One attempt, as the supervisor controls it: extends its lease, answers its fences, cancels it when it is no longer current.
 
-All its requests to Conductor are made one after the other (`requests`), because overlapping ones overwrite each other there.
+All its requests to Conductor are sent one after the other (`requests`), because concurrent updates overwrite each other there.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ from perago.supervisor.attempt_stats import AttemptStats
 from perago.supervisor.context import WorkerContext
 
 CHECK_SECONDS = 5.0
-"""Between two checks whether the attempt is still wanted: a body learns of it this late."""
+"""Time between two checks whether the attempt is current, and so the longest delay of a cancellation."""
 RETRY_SECONDS = 1.0
 REQUEST_SECONDS = 2.0
-"""What an extension or a fence takes at worst on a server that works."""
+"""Longest time of a lease extension or a fence on a working server."""
 
 
 class SupervisedAttempt:
-    """Lives from its poll until its report. `send` passes a message to the executor that runs this execution, if one does."""
+    """Exists from the poll until the report. `send` passes a message to the executor that runs this execution, if any."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SupervisedAttempt:
         self.stats = AttemptStats(time.monotonic())
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
         self.cancellation: asyncio.Future[str] = loop.create_future()
-        """The reason, once it is cancelled."""
+        """Done, with the reason, when the attempt is cancelled."""
         self.exit_status: ExitStatus | None = None
         """How its executor ended, if it ended during the attempt."""
         self.requests = asyncio.Lock()
@@ -77,7 +77,7 @@ class SupervisedAttempt:
 
     @property
     def workspace(self) -> WorkspaceRef | None:
-        """As the input names it; None where it names none or a wrong one (which the executor refuses)."""
+        """As the input names it; None if it is missing or malformed (the executor refuses such input)."""
         given = self.polled.input.get("workspace")
         if not isinstance(given, Mapping):
             return None
@@ -93,13 +93,13 @@ class SupervisedAttempt:
         return self.cancellation.result() if self.cancellation.done() else None
 
     def cancel(self, reason: str) -> None:
-        """Its result is no longer wanted. The slot that runs it tells the body, then interrupts it, then kills its executor."""
+        """Cancel the attempt unless it has ended. Its slot notifies the body, then interrupts it, then kills the executor."""
         if not self.cancellation.done() and not self.outcome.done():
             self.cancellation.set_result(reason)
             self._context.observe(recorder.CancelRequested(self.attempt, self.execution_id, reason))
 
     def handle_message(self, message: ipc.FromAttempt) -> None:
-        """What the executor says about this attempt."""
+        """Handle a message of the executor about this attempt."""
         match message:
             case ipc.FenceRequest(request):
                 self._context.start(self._answer(request, self.fence()))
@@ -131,18 +131,18 @@ class SupervisedAttempt:
         self._send(self.execution_id, answer)
 
     async def write_task_log(self, line: str) -> None:
-        """In Conductor's task log, for people who look there. A line that does not arrive is no loss."""
+        """Add a line to Conductor's task log. Errors are ignored: the line is for information only."""
         with contextlib.suppress(ConductorError):
             await self._context.calls.run(self._conductor.log, self.attempt.task_id, [line])
 
     # the lease
 
     def start_lease(self) -> None:
-        """Keep the lease from the first time that something is due; most attempts have ended by then and need no task."""
+        """Schedule the first check of the lease. Most attempts have ended by then and need no task for it."""
         self._first_check = asyncio.get_running_loop().call_later(self._until_next_check(), self._start_lease_task)
 
     def end_lease(self) -> None:
-        """Send nothing more for this attempt but its report, which has to hold `requests`."""
+        """Send no more requests for this attempt except its report, which must hold `requests`."""
         self._is_over.set()
         if self._first_check is not None:
             self._first_check.cancel()
@@ -151,12 +151,12 @@ class SupervisedAttempt:
         self._context.start(self._keep_lease())
 
     async def _keep_lease(self) -> None:
-        """Extend in time, and cancel the attempt when it is no longer wanted."""
+        """Extend the lease in time, and cancel the attempt when it is no longer current."""
         pause = 0.0
         while not await self._is_over_within(pause):
             now = time.monotonic()
             if self.lease.lost(now):
-                self.cancel("the lease ran out while Conductor could not be reached")
+                self.cancel("the lease expired while Conductor could not be reached")
             elif 0 < self.polled.timeout_seconds <= now - self.stats.began:
                 self.cancel(f"it took longer than its timeout of {self.polled.timeout_seconds:g} s")
             else:
@@ -169,7 +169,7 @@ class SupervisedAttempt:
                 return
 
     async def _check(self) -> bool:
-        """A fresh read, then the extension if it is due; False if Conductor did not answer."""
+        """Read the task, and extend the lease if that is due; False if Conductor does not respond."""
         try:
             seen = await self._read()
             fence.assert_current_attempt_snapshot(self.attempt, seen, self.lease.left(time.monotonic()))
@@ -207,7 +207,7 @@ class SupervisedAttempt:
     # the attempt fence
 
     async def fence(self) -> Snapshot:
-        """A fresh read with enough lease left for publication and report; retried for as long as that is possible."""
+        """Read the task with enough lease left for publication and report; retried for as long as that is possible."""
         needed = lease.needed(
             extension=REQUEST_SECONDS,
             fence=REQUEST_SECONDS,
@@ -229,7 +229,7 @@ class SupervisedAttempt:
                     await self._retry_after(error)
 
     async def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None) -> Snapshot:
-        """Another task, as it is now; retried for as long as this attempt could still report."""
+        """Read another task; retried for as long as this attempt could still report."""
         while True:
             try:
                 if workflow_id is None:
@@ -239,7 +239,7 @@ class SupervisedAttempt:
                 await self._retry_after(error)
 
     async def _retry_after(self, error: ConductorError) -> None:
-        """A pause, or the error where no answer could come in time."""
+        """Wait before a retry; raises the error if there is no time for one."""
         self._context.observe(recorder.ConductorFailed(str(error)))
         if self.lease.left(time.monotonic()) < self.facts.completion_seconds or self.cancellation.done():
             raise error

@@ -27,11 +27,11 @@ class TaskRun:
 
     task: str
     status: TaskStatus
-    """What Conductor is told: `COMPLETED`, `FAILED` or `FAILED_WITH_TERMINAL_ERROR`; compares with plain text."""
+    """Reported to Conductor: `COMPLETED`, `FAILED` or `FAILED_WITH_TERMINAL_ERROR`; can be compared with a string."""
     output: Mapping[str, Any] | None
     """Conductor's output, None unless completed."""
     reason: str
-    """The one line that Conductor shows for a failure, empty if completed."""
+    """The line that Conductor shows for a failure; empty if completed."""
     error: BaseException | None = field(repr=False)
     """What the body, a check, the contract or the workspace raised."""
     log: tuple[str, ...] = field(repr=False)
@@ -56,7 +56,7 @@ class TaskRun:
     def text(self, path: str) -> str:
         """A file of the published workspace as text."""
         if path not in self.files:
-            raise KeyError(f"no file {path!r} in the workspace; it holds: {', '.join(self.files) or 'nothing'}")
+            raise KeyError(f"no file {path!r} in the workspace; it contains: {', '.join(self.files) or 'nothing'}")
         return self.files[path].decode()
 
     def report(self) -> str:
@@ -101,7 +101,7 @@ def _declaration(task: Callable[..., object] | ModuleType | str) -> TaskDeclarat
         return module_loader.only_task(task)
     declaration = declaration_of(task)
     if declaration is None:
-        raise TaskDefinitionError(f"{task!r} is no task; give a function with @task on it, its module, or the module's name")
+        raise TaskDefinitionError(f"{task!r} is not a task; pass a function with @task on it, its module, or the module's name")
     return declaration
 
 

@@ -95,13 +95,13 @@ def create(root: Path, attempt: Attempt, execution_id: ExecutionId) -> AttemptDi
         (unfinished / WORK).mkdir(mode=0o700)
         lock = _locked_marker(unfinished / MARKER_NAME, attempt, execution_id)
     except OSError as error:
-        raise WorkspaceError(f"cannot make the attempt directory {path}: {error.strerror}") from error
+        raise WorkspaceError(f"cannot create the attempt directory {path}: {error.strerror}") from error
     try:
         unfinished.rename(path)
         return AttemptDirectory(path, lock)
     except OSError as error:
         os.close(lock)
-        raise WorkspaceError(f"cannot make the attempt directory {path}: {error.strerror}") from error
+        raise WorkspaceError(f"cannot create the attempt directory {path}: {error.strerror}") from error
 
 
 def directory_name(task_id: str, execution_id: str) -> str:

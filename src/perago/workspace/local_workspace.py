@@ -75,7 +75,7 @@ class LocalWorkspace:
         return self._opened().work
 
     def blame(self, error: Exception) -> Exception:
-        """The workspace knows nothing better than the body's own error."""
+        """Returns the body's own error: the workspace has no better explanation."""
         return error
 
     def settle(self) -> None:

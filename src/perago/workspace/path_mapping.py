@@ -48,13 +48,13 @@ def to_object(prefix: str, local: FilePath) -> ObjectPath:
     path = prefix + local
     if path.startswith(HOOKS_PREFIX):
         raise WorkspaceError(
-            f"file {local!r} cannot be published: {HOOKS_PREFIX} holds lakeFS hooks and is not part of a workspace"
+            f"file {local!r} cannot be published: {HOOKS_PREFIX} contains lakeFS hooks and is not part of a workspace"
         )
     if problem := _name_problem(local):
         raise WorkspaceError(f"file {local!r} cannot be published: {problem}")
     if (length := len(path.encode())) > MAX_OBJECT_BYTES:
         raise WorkspaceError(
-            f"file {local!r} cannot be published: its object path has {length} bytes, lakeFS takes {MAX_OBJECT_BYTES}"
+            f"file {local!r} cannot be published: its object path has {length} bytes, lakeFS accepts {MAX_OBJECT_BYTES}"
         )
     return ObjectPath(path)
 
@@ -65,13 +65,13 @@ def _is_directory_marker(path: str, size: int) -> bool:
 
 def _name_problem(local: str) -> str | None:
     if REPLACEMENT in local:
-        return "its name holds U+FFFD, which stands for bytes that are not UTF-8"
+        return "its name contains U+FFFD, which replaces bytes that are not UTF-8"
     return _segments_problem(local)
 
 
 def _segments_problem(local: str) -> str | None:
     if "\0" in local:
-        return "its name holds a NUL character"
+        return "its name contains a NUL character"
     try:
         encoded = local.encode()
     except UnicodeEncodeError:

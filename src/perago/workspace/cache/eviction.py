@@ -28,7 +28,7 @@ class Evictable(NamedTuple):
     used_ns: int
     cost: int
     free: Callable[[int], int]
-    """Removes at least so many bytes, or all of it; returns how many."""
+    """Removes at least that many bytes, or everything; returns the number of bytes removed."""
 
 
 def evict(root: str, limit: int, others: Iterable[Evictable] = ()) -> int:

@@ -38,7 +38,7 @@ _SETUP = (
 
 
 class SmallObjectDb:
-    """Safe for use by several threads and processes. A database that fails is only misses; a damaged one is deleted."""
+    """Safe for use by several threads and processes. If the database fails, every lookup is a miss; a damaged one is deleted."""
 
     def __init__(self, root: str) -> None:
         self._path = f"{root}/{_NAME}"

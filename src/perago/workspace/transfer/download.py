@@ -243,7 +243,7 @@ def _mode(file: listing_cache.ListedFile) -> int:
 
 
 def _with_mode(target: str, metadata: Mapping[str, str]) -> os.stat_result:
-    """Make it executable for everyone who may read it under the umask, if the metadata says so."""
+    """Make it executable for everyone who may read it under the umask, if the metadata marks it as executable."""
     status = os.stat(target)  # noqa: PTH116
     if not diff.is_executable(metadata):
         return status

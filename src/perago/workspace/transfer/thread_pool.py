@@ -25,10 +25,10 @@ class HasSize(Protocol):
 S = TypeVar("S", bound=HasSize)
 
 
-def batches(files: Sequence[S], lanes: int) -> Iterator[Sequence[S]]:
-    """Groups of small files, small enough that every lane gets work; every other file alone."""
+def batches(files: Sequence[S], threads: int) -> Iterator[Sequence[S]]:
+    """Groups of small files, small enough that every thread gets one; larger files one by one."""
     small: list[S] = []
-    batch_size = max(1, min(BATCH, len(files) // lanes))
+    batch_size = max(1, min(BATCH, len(files) // threads))
     for file in files:
         if file.size > small_object_db.MAX_SIZE:
             yield [file]

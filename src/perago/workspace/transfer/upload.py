@@ -1,4 +1,4 @@
-"""Bring the changes of a workspace onto the staging branch: bulk deletes, then one upload per changed file. The caller commits.
+"""Apply the changes of a workspace to the staging branch: bulk deletes, then one upload per changed file. The caller commits.
 
 Only this execution writes to the branch, so deletes and uploads are idempotent and an interrupted one is sent again.
 """
