@@ -33,7 +33,8 @@ from bench._contention import Contention
 from bench._switches import RULES
 from tests.support.conductor_sites import RealConductorSite
 from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, delay, drop_reply
-from tests.support.worker_harness import GROW, Worker, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import GROW, Worker, WorkerHarness
 
 from perago.dev.stack import Endpoints, Stack
 from perago.model import CommitId, WorkflowId

@@ -77,7 +77,7 @@ def test_a_bug_shows_the_authors_frames_and_none_of_ours(inside: Perago) -> None
     assert lines[0] == "Traceback (most recent call last):"
     assert 'words.py", line' in lines[1]
     assert lines[-1].startswith("error: words.repeat ended with FAILED (a retry may help): KeyError: 'nothing' (words.py:")
-    assert "spine.py" not in result.stderr
+    assert "transaction.py" not in result.stderr
 
 
 @pytest.mark.parametrize(

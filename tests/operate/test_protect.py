@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from tests.support import worker_harness
 from tests.support.operator import MAIN, OperatorHarness
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeError, LakeRejected

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support.worker_harness import alive, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import alive
 
 from perago.errors import ProvisionError
 from perago.process import child_process, guardian

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.support.publication import INPUT, Json, PublicationHarness, TargetBranch, fork, loop, sub_workflow
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.model import CommitId, WorkflowId
 

@@ -6,7 +6,7 @@ import pytest
 from tests.support.fault_proxy import Exchange
 from tests.support.kill_matrix import TASK_UPDATE, HeldRequest
 from tests.support.publication import REMOVED, HeldTask, PublicationHarness, TargetBranch
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.model import BranchName, CommitId
 

@@ -1,7 +1,8 @@
 """A pause stops scheduling and nothing else: bodies go on, results are taken, and after the resume everything completes."""
 
 from tests.support.publication import INPUT, VIEW, Json, PublicationHarness, TargetBranch
-from tests.support.worker_harness import PLAIN, Gate, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import PLAIN, Gate
 
 from perago.model import WorkflowId
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.kill_matrix import HeldRequest
 from tests.support.publication import ATTEMPTS, INPUT, REMOVED, SLOTS, PublicationHarness, TargetBranch, loop
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.model import CommitId, WorkflowId
 

@@ -200,17 +200,10 @@ def test_leftovers_of_committers_are_not_published_and_those_of_the_input_stay(h
 def test_stale_attempts_have_their_jobs_cancelled_at_once(harness: SparkHarness) -> None:
     """A stage of tasks that would take minutes."""
     a = harness.csv("raw/rows.csv")
-    called_off_at: list[float] = []
-
-    def is_cancelled() -> bool:
-        if not called_off_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in harness.heard):
-            called_off_at.append(time.monotonic())
-        return bool(called_off_at)
-
-    harness.is_cancelled = is_cancelled
+    cancelled_at = harness.cancel_when_tasks_run()
     outcome = harness.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
     assert outcome.status is TaskStatus.FAILED
-    assert time.monotonic() - called_off_at[0] < 5
+    assert time.monotonic() - cancelled_at[0] < 5
     assert harness.head().id == a
 
 

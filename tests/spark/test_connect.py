@@ -12,7 +12,7 @@ from tests.spark.test_attempts import completed, double, slow_rows
 from tests.support import spark_cluster
 from tests.support.attempts import LakeFSAdmin
 from tests.support.spark import SparkHarness
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
@@ -104,18 +104,11 @@ def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(
 
 def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(harness: SparkHarness) -> None:
     a = harness.csv("raw/rows.csv")
-    called_off_at: list[float] = []
-
-    def is_cancelled() -> bool:
-        if not called_off_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in harness.heard):
-            called_off_at.append(time.monotonic())
-        return bool(called_off_at)
-
-    harness.is_cancelled = is_cancelled
+    cancelled_at = harness.cancel_when_tasks_run()
     outcome = harness.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
     assert outcome.status is TaskStatus.FAILED
     assert "OPERATION_CANCELED" in str(outcome.reason)
-    assert time.monotonic() - called_off_at[0] < 5
+    assert time.monotonic() - cancelled_at[0] < 5
     assert harness.head().id == a
     told = next(event for event in harness.heard if isinstance(event, events.Progress) and event.unit == "tasks")
     assert (told.note, told.total_files) == ("1 stage: 0 of 8 tasks", 8)

@@ -10,7 +10,7 @@ from tests.spark.test_attempts import completed
 from tests.support.attempts import LakeFSAdmin
 from tests.support.spark import SparkHarness
 from tests.support.spark_cluster import Cluster, cluster, once
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints

@@ -4,7 +4,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import GROW, PLAIN, WorkerHarness
 
 
 def test_body_that_holds_the_interpreter_keeps_its_lease(harness: WorkerHarness) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from tests.support.conductor_sites import take
 from tests.support.fault_proxy import FaultProxy
-from tests.support.worker_harness import MAIN, PLAIN, Gate, Worker, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import MAIN, PLAIN, Gate, Worker, WorkerHarness
 from tests.support.worker_harness import open_harness as open_worker_harness
 
 from perago.conductor.port import Polled
