@@ -1,4 +1,4 @@
-"""The walk of one attempt: its order, its fences, what each failure is called, and that cleaning up masks nothing."""
+"""The transaction of one attempt: the order of its steps, its fences, the error of each failure, and its cleanup."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -132,7 +132,7 @@ def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: AttemptScene
     assert memory.head().id == memory.a
 
 
-def test_cleanup_that_fails_changes_no_result_and_is_told(memory: AttemptScene) -> None:
+def test_cleanup_that_fails_changes_no_result_and_is_reported(memory: AttemptScene) -> None:
     class Stuck(DictWorkspace):
         def close(self) -> None:
             raise OSError("device busy")
@@ -276,7 +276,7 @@ def test_what_a_body_raises_is_explained_by_a_workspace_that_knows_better(
 
 
 class BranchWorkspace(DictWorkspace):
-    """As Spark works: the body writes to the staging branch itself, and nothing is downloaded or uploaded."""
+    """As with Spark, the body writes to the staging branch directly, and nothing is downloaded or uploaded."""
 
     needs_branch_before_body = True
     branch: BranchName | None = None
@@ -304,7 +304,7 @@ def spark_like(scene: AttemptScene, run: Any, tap: Any, *, read_only: bool = Fal
     return scene.run(scene.start(), DictTask(run, read_only), tap, lambda ref: BranchWorkspace(tap, ref, "in/"))
 
 
-def test_a_body_that_writes_to_the_staging_branch_is_walked_alike(scene: AttemptScene) -> None:
+def test_a_body_that_writes_to_the_staging_branch_publishes_like_any_other(scene: AttemptScene) -> None:
     tap = scene.tap
     outcome = spark_like(scene, lambda workspace: workspace.write("y", b"2"), tap)
     assert ref_of(outcome) == scene.head().id
@@ -385,7 +385,7 @@ def test_a_pause_stops_no_attempt(memory: AttemptScene, kind: str) -> None:
     assert memory.report(polled, outcome)
 
 
-def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: AttemptScene) -> None:
+def test_every_event_is_emitted_once_and_without_staging_names(memory: AttemptScene) -> None:
     memory.run(memory.start(), writing(x=b"2"))
     done = [event.effect for event in memory.heard if isinstance(event, events.Done)]
     assert done == [

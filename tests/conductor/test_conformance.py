@@ -1,4 +1,4 @@
-"""One suite for the client on a real Conductor and for the fake: what holds for one holds for the other."""
+"""Conformance suite of the client on a real Conductor and of the in-memory one."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A network that fails: never a wrong byte on disk, never a write sent twice, never a hang, and the error says what is known."""
+"""Network faults: no wrong byte on disk, no write sent twice, no hang, and an error that says what is known."""
 
 import time
 from collections.abc import Callable, Generator
@@ -36,7 +36,7 @@ READ_FAULTS = {
 
 
 class Broken:
-    """A repository with content, a client whose way to it goes through a proxy, and the direct way."""
+    """A repository with content, a client that reaches it through a proxy, and one that reaches it directly."""
 
     def __init__(self, site: RealSite, proxy: FaultProxy, stack: Endpoints) -> None:
         self.site = site

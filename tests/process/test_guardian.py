@@ -47,7 +47,7 @@ class Guarded:
     folder: Path
 
     def pid(self, name: str) -> int:
-        """Of the command, its child, or the daemon that it abandoned in a session of its own."""
+        """The pid of the command, of its child, or of the daemon that it abandoned in a separate session."""
         noted = self.folder / name
         return int(eventually(lambda: noted.exists() and noted.read_text()))
 

@@ -1,4 +1,4 @@
-"""A task that Conductor completed with another commit than the one on the branch: the accepted commit comes back."""
+"""A task that Conductor completed with a commit that the branch does not show: the accepted commit is put back."""
 
 import uuid
 

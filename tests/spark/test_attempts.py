@@ -1,4 +1,4 @@
-"""Spark tasks walk the same spine: what they publish, refuse, and leave behind."""
+"""Spark tasks in whole transactions: what they publish, what is refused, and what is left behind."""
 
 import time
 from pathlib import Path
@@ -208,7 +208,7 @@ def test_stale_attempts_have_their_jobs_cancelled_at_once(harness: SparkHarness)
 
 
 def slow_rows(workspace: SparkWorkspace) -> Any:
-    """Eight rows that take a quarter of a minute each."""
+    """Eight rows that take 15 seconds each."""
     spark = workspace.spark
     return spark.range(0, 8, 1, 8).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 15000 + id) as slept")
 

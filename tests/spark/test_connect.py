@@ -45,7 +45,7 @@ class ConnectServer:
 def server(
     driver: Driver, spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ConnectServer]:
-    """A process has one kind of Spark at a time: the driver of the other tests rests."""
+    """A process can use one kind of Spark at a time, so the driver of the other tests is stopped."""
     driver.close()
     room = tmp_path_factory.mktemp("connect")
     file = room / "spark.properties"
@@ -102,7 +102,7 @@ def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(
     assert (scenario.ref_of(read), harness.head().id) == (harness.scene.a, harness.scene.a)
 
 
-def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(harness: SparkHarness) -> None:
+def test_a_cancelled_attempt_is_interrupted_and_has_reported_its_tasks(harness: SparkHarness) -> None:
     a = harness.csv("raw/rows.csv")
     cancelled_at = harness.cancel_when_tasks_run()
     outcome = harness.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
@@ -160,7 +160,7 @@ def test_views_and_settings_end_with_their_attempt_and_credentials_are_its_own(h
     assert outcome.output["result"] == {"tables": [], "partitions": "2", "holding": [own]}
 
 
-def test_a_body_that_stops_its_session_hurts_itself_alone(harness: SparkHarness) -> None:
+def test_a_body_that_stops_its_session_fails_without_effect_on_the_next(harness: SparkHarness) -> None:
     harness.csv("raw/rows.csv")
 
     def stop(workspace: SparkWorkspace) -> object:
@@ -193,14 +193,14 @@ def test_a_server_without_the_jars_is_refused(remote: connect.ConnectEngine, mon
 
 def test_an_address_without_a_server_is_refused_without_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
-    nobody = connect.ConnectEngine(options.SparkOptions(tmp_path, remote="sc://127.0.0.1:1"))
+    unreachable = connect.ConnectEngine(options.SparkOptions(tmp_path, remote="sc://127.0.0.1:1"))
     with pytest.raises(RuntimeConfigError, match=r"PERAGO_SPARK_REMOTE cannot be used: .*Connection refused"):
-        nobody.start()
+        unreachable.start()
     wrong = options.SparkOptions(tmp_path, remote="sc:///;token=hush")
     with pytest.raises(RuntimeConfigError, match="write sc://HOST:PORT") as refused:
         connect.ConnectEngine(wrong).start()
     assert "hush" not in f"{refused.value} {wrong!r}"
-    nobody.close()
+    unreachable.close()
 
 
 def test_a_server_that_dies_costs_the_attempt_and_nothing_is_published(

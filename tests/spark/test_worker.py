@@ -1,4 +1,4 @@
-"""Spark tasks under a real worker on real servers: called off, killed, retried."""
+"""Spark tasks in a real worker on real servers: cancelled, killed, retried."""
 
 import time
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def in_stage(worker: worker_harness.Worker) -> bool:
     return any("tasks" in str(line.get("note", "")) for line in worker.said("progress"))
 
 
-def test_a_spark_attempt_is_called_off_killed_and_retried(harness: worker_harness.WorkerHarness) -> None:
+def test_a_spark_attempt_is_cancelled_killed_and_retried(harness: worker_harness.WorkerHarness) -> None:
     base = harness.seed()
     worker = start(harness)
     assert len(drivers(worker)) == 1
@@ -58,8 +58,8 @@ def test_a_spark_attempt_is_called_off_killed_and_retried(harness: worker_harnes
     unwanted = crawl(harness, base, 100_000)
     eventually(lambda: in_stage(worker), within=100, what="a running stage")
     harness.real.terminate(unwanted)
-    called_off = worker.until("attempt called off", within=30)
-    assert called_off
+    cancelled = worker.until("attempt called off", within=30)
+    assert cancelled
     at = time.monotonic()
     worker.until("attempt", within=30)
     assert time.monotonic() - at < 5

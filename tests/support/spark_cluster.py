@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: one master and two workers from the pyspark package, gone with the test run."""
+"""A standalone Spark cluster on this machine: one master and two workers from the pyspark package."""
 
 import contextlib
 import os

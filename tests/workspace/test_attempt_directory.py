@@ -98,12 +98,12 @@ def replaced(made: attempt_directory.AttemptDirectory) -> None:
 
 
 def swept(made: attempt_directory.AttemptDirectory) -> None:
-    """Another process that takes the whole directory for rubbish begins with the marker."""
+    """Another process that sweeps the directory deletes the marker first."""
     (made.path / MARKER_NAME).unlink()
 
 
 def taken_over(made: attempt_directory.AttemptDirectory) -> None:
-    """The same marker by content, but not the one that our lock is on."""
+    """A marker with the same content, but not the file that is locked."""
     marker = made.path / MARKER_NAME
     shutil.copy(marker, made.path / "copy")
     (made.path / "copy").rename(marker)
@@ -145,7 +145,7 @@ def test_a_root_that_is_not_the_one_we_made_is_never_trusted(tmp_path: Path, fat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sweep_leaves_the_living_alone_and_removes_the_dead(tmp_path: Path) -> None:
+def test_a_sweep_removes_directories_of_ended_processes_only(tmp_path: Path) -> None:
     living = make(tmp_path)
     die_without_cleaning(tmp_path, "dead")
     (tmp_path / "not-ours").mkdir()
