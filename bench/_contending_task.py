@@ -1,11 +1,11 @@
-"""The task that the contention soak runs, in an executor that is made slower and, if asked, less careful.
+"""The task of the contention soak, in an executor with random pauses and kills and, if set, without one rule.
 
 An executor imports its task module before it takes work, so what this module changes in perago holds for all of its attempts.
 Settings are environment variables:
 
-- SOAK_PAUSE: attempts sometimes wait up to so many seconds directly before the request that moves the target branch, which is
-  where a race can do harm.
-- SOAK_DEATH: with this probability the executor is killed right after that request, which leaves an unaccepted head.
+- SOAK_PAUSE: attempts sometimes wait up to this number of seconds directly before the request that moves the target branch, where
+  a pause can cause a race.
+- SOAK_DEATH: with this probability the executor is killed directly after that request, which leaves an unaccepted head.
 - SOAK_WITHOUT_RULE: one of `_switches.RULES`, which is then not followed.
 """
 

@@ -1,9 +1,9 @@
 """Workflows that compete for one branch, and the history of that branch for the linearizability checker.
 
-Each lane runs workflow after workflow. Where a workflow starts is chosen by a weighted draw (`KINDS`): from the newest commit
-that Conductor accepted, as a careful user does; from the head as it is, accepted or not; from an outdated commit; twice with the
-same input; or as a fork of two writers. Most of these can only be refused. Whatever happens, the accepted steps have to be an
-append-only list, and the branch has to be that list.
+Each lane runs one workflow after the other. The input of a workflow is a weighted random choice (`KINDS`): the newest commit that
+Conductor accepted, as a careful user chooses it; the head, accepted or not; an outdated commit; the same input for two workflows;
+or one input for a fork of two writers. Most of these can only be refused. In every case the accepted steps have to be an
+append-only list, and the branch has to show that list.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from tests.support.worker_harness import GROW, WorkerHarness
 from perago.model import Commit, CommitId, WorkflowId
 
 LANES = 4
-"""How many workflows run at once, or pairs of them that were given the same input."""
+"""The number of workflows, or pairs of workflows with the same input, that run at the same time."""
 MAX_STEPS = 3
 RETRIES = "3"
 PAUSE_SECONDS = "0.6"
@@ -47,8 +47,8 @@ class Contention:
     dice: random.Random
     without_rule: str = ""
     html: Path | None = None
-    """Where Porcupine draws the history."""
-    lines: Sequence["Lane"] = field(init=False)
+    """The file for Porcupine's visualisation of the history."""
+    sequences: Sequence["Lane"] = field(init=False)
     attempts: list[Task] = field(default_factory=list[Task])
     started: Counter[str] = field(default_factory=Counter[str])
     ended: Counter[str] = field(default_factory=Counter[str])
@@ -56,14 +56,14 @@ class Contention:
 
     module: ClassVar[str] = "bench._contending_task"
     jobs: ClassVar[int] = 3
-    troubles: ClassVar[Mapping[str, int]] = {"executor": 6, "supervisor": 1, "fault": 6}
+    disturbances: ClassVar[Mapping[str, int]] = {"executor": 6, "supervisor": 1, "fault": 6}
 
     def __post_init__(self) -> None:
-        self.lines = [Lane(self) for _ in range(LANES)]
+        self.sequences = [Lane(self) for _ in range(LANES)]
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of the workers."""
+        """Environment variables of the workers."""
         return {
             "E2E_RETRIES": RETRIES,
             "SOAK_PAUSE": PAUSE_SECONDS,
@@ -92,7 +92,7 @@ class Contention:
         return steps
 
     def _fork(self, number: int) -> list[dict[str, Any]]:
-        """Two writers that are given the same commit: at most one of them can be accepted with a change."""
+        """Two writers with the same input commit: at most one of them can be accepted with a change."""
         sides = [
             self.harness.step(GROW, f"f{side}", {"line": f"w{number}.f{side}"}, "${workflow.input.workspace}")
             for side in range(2)
@@ -107,11 +107,11 @@ class Contention:
         if kind == "head":
             return self.harness.head().id
         if kind == "stale":
-            near = [commit.id for commit in itertools.islice(self._down(), 1 + STALE_DEPTH)]
+            near = [commit.id for commit in itertools.islice(self._branch_history(), 1 + STALE_DEPTH)]
             return self.dice.choice(near[1:] or near)
-        return next(commit.id for commit in self._down() if self._is_accepted(commit))
+        return next(commit.id for commit in self._branch_history() if self._is_accepted(commit))
 
-    def _down(self) -> Generator[Commit]:
+    def _branch_history(self) -> Generator[Commit]:
         """The branch from its head to the base, by first parents."""
         commit = self.harness.head()
         yield commit
@@ -131,11 +131,11 @@ class Contention:
         self.attempts += [task for task in self.harness.tasks(workflow) if task["workflowTask"]["type"] == "SIMPLE"]
 
     def _read_branch(self) -> lin.History:
-        """Everything that happened to the branch. To be called when nothing runs any more."""
+        """The history of the branch. All workflows must have ended."""
         called = _now()
-        down = list(self._down())
-        read = lin.Read("final read", [commit.id for commit in reversed(down)], called, _now())
-        return history(self.base, self.attempts, read, {commit.id: commit.metadata.get(TASK_LABEL, "") for commit in down})
+        commits = list(self._branch_history())
+        read = lin.Read("final read", [commit.id for commit in reversed(commits)], called, _now())
+        return history(self.base, self.attempts, read, {commit.id: commit.metadata.get(TASK_LABEL, "") for commit in commits})
 
     # results
 
@@ -164,7 +164,7 @@ class Contention:
         return dict(Counter(_VARIABLE.sub("#", text)[:160] for text in texts).most_common())
 
     def wrong(self) -> list[str]:
-        """What does not hold. Without an accepted change nothing was shown, so that is wrong too."""
+        """Violations. A run without any accepted change shows nothing, so that counts as a violation too."""
         happened = self._read_branch()
         verdict = lin.check(happened, html=self.html)
         on_branch = happened.last_read.commits[1:]
@@ -180,24 +180,24 @@ class Contention:
         if not set(on_branch) - set(verdict.unaccepted):
             found.append("the branch shows no accepted change")
         if self.harness.log_at(happened.last_read.commits[-1]) != content(happened):
-            found.append("the file does not hold the line of each commit on the branch once, in order")
+            found.append("the file does not contain the line of each commit on the branch once, in order")
         self.harness.collect_garbage()
         return found + [f"staging branch left: {name}" for name in self.harness.staging_branches()]
 
 
 @dataclass
 class Lane:
-    """A workflow at a time, or two that were given the same input."""
+    """Runs one workflow at a time, or two with the same input."""
 
     contention: Contention
     running: list[WorkflowId] = field(default_factory=list[WorkflowId])
 
-    def begin(self) -> int:
+    def start_next(self) -> int:
         self.running = self.contention.start()
         return len(self.running)
 
-    def poke(self) -> bool:
-        """Ask Conductor to look at timeouts now; whether everything that was begun has ended."""
+    def has_ended(self) -> bool:
+        """Whether all started workflows have ended. Asks Conductor to evaluate timeouts now, which it does late on its own."""
         real = self.contention.harness.real
         for workflow in list(self.running):
             real.call("PUT", f"/workflow/decide/{workflow}")
@@ -212,8 +212,8 @@ def history(base: str, attempts: Sequence[Task], read: lin.Read, made_by: Mappin
     """The accepted attempts as operations, between Conductor's start and end times, and the final read of the branch.
 
     A commit on the branch that Conductor did not accept becomes an operation of unknown outcome. `made_by` is the task id that
-    its label names; input and start come from Conductor. A commit of no known attempt is no operation, and the checker objects
-    to the read that shows it.
+    its label names; input and start come from Conductor. A commit of no known attempt becomes no operation, and the
+    checker rejects the read that shows it.
     """
     tasks = {str(task["taskId"]): task for task in attempts}
     accepted = [_operation(task, commit) for task in attempts if (commit := _output(task)) is not None]
@@ -224,7 +224,7 @@ def history(base: str, attempts: Sequence[Task], read: lin.Read, made_by: Mappin
 
 
 def content(happened: lin.History) -> str:
-    """What the file has to hold at the end: the line of each commit on the branch, in their order."""
+    """The expected content of the file at the end: the line of each commit on the branch, in order."""
     changes = [one for one in happened.operations if isinstance(one, lin.Publish) and one.input != one.output]
     lines = {one.output: one.name.rpartition(" ")[2] for one in changes}
     return "".join(f"{lines.get(commit, 'unknown')}\n" for commit in happened.last_read.commits[1:])
@@ -243,10 +243,10 @@ def _input(task: Task) -> str:
 
 
 def _output(task: Task) -> str | None:
-    """The commit that Conductor accepted, None if it accepted none."""
+    """The commit that Conductor accepted; None if it accepted none."""
     return str(task["outputData"]["workspace"]["ref"]) if task["status"] == COMPLETED else None
 
 
 def _now() -> int:
-    """Milliseconds, as Conductor counts."""
+    """The time in milliseconds, as in Conductor."""
     return time.time_ns() // 1_000_000

@@ -1,6 +1,6 @@
-"""The workspace engine in a process of its own, as an executor runs it: one JSON command per line in, what it took out.
+"""The workspace engine in a separate process, as in an executor: reads one JSON command per line, answers with its duration.
 
-Time is measured here, around the engine's own calls: an executor is a process that lives, so its start is not measured.
+Time is measured here, around the calls of the engine: an executor keeps running between tasks, so its start is not measured.
 """
 
 import json
@@ -44,10 +44,10 @@ class Engine:
         self._lake.capabilities()
 
     def open(self, command: Command) -> Answer:
-        """`cache` names the content cache: a new name is cold, a used one warm.
+        """Open a workspace. `cache` names the content cache: a new name is cold, a used one warm.
 
-        Workspaces are left behind. ext4 looks for a free inode among those of files that were just removed, and passes them over
-        for a minute: files that are created after a removal take longer.
+        Workspaces are not removed: for a minute after a removal ext4 does not reuse the inodes of the removed files, but searches
+        through them, so that files which are created in this time take longer.
         """
         self._made += 1
         self._commit = CommitId(command["ref"])
@@ -66,7 +66,7 @@ class Engine:
         return {"seconds": took}
 
     def stage(self, command: Command) -> Answer:
-        """Diff, branch, transfer and commit: what `lakectl local commit` does."""
+        """Diff, create a branch, transfer and commit, as `lakectl local commit` does."""
         workspace, branch = self._opened(), BranchName(command["branch"])
         made: list[str] = []
 
@@ -79,12 +79,12 @@ class Engine:
         return {"seconds": _seconds(stage), "commit": made[0]}
 
     def change(self, command: Command) -> Answer:
-        """Edit (same size), or delete, the first `count` files; all of them for -1."""
+        """Edit (without a change of size) or delete the first `count` files; -1 stands for all."""
         change(Path(self._opened().argument()), command["kind"], command["count"])
         return {}
 
     def fill(self, command: Command) -> Answer:
-        """New files under the prefix, which is how a case gets its content."""
+        """Create the files of a case under the prefix."""
         root, random_bytes = Path(self._opened().argument()), random.Random(1)
         for n in range(command["files"]):
             path = root / f"{n % 100:02}" / f"{n:06}.bin"
@@ -98,7 +98,7 @@ class Engine:
         return {}
 
     def cached(self, _: Command) -> Answer:
-        """Until the cache holds all of it; the body would run meanwhile."""
+        """Wait until the cache contains all files; the body of a task would run at the same time."""
         return {"seconds": _seconds(self._opened().until_cached)}
 
     def peak(self, _: Command) -> Answer:

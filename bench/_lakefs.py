@@ -1,4 +1,4 @@
-"""A real lakeFS for benchmarks: repositories, its own count of requests, and lakectl beside it."""
+"""A real lakeFS for benchmarks: repositories, the server's count of requests, and lakectl."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from perago.provision.progress import quiet
 
 @contextmanager
 def alone() -> Generator[Endpoints]:
-    """A server of our own and nothing else beside it, or the one that PERAGO_TEST_STACK names."""
+    """A lakeFS server without Conductor, or the one that PERAGO_TEST_STACK names."""
     if reused := os.environ.get("PERAGO_TEST_STACK"):
         yield Endpoints.from_json(Path(reused).read_text())
         return
@@ -47,7 +47,7 @@ class Store:
         self._request("POST", f"/api/v1/repositories/{repository}/branches", {"name": name, "source": source})
 
     def requests(self) -> int:
-        """API requests the server has answered so far, by whomever."""
+        """The number of API requests that the server has answered so far, to all clients."""
         text = self._http.request("GET", self.endpoints.lakefs_url + "/metrics").data.decode()
         counts = re.findall(r"^api_request_duration_seconds_count\{.*\} (\S+)$", text, re.MULTILINE)
         return sum(int(float(count)) for count in counts)
@@ -68,7 +68,7 @@ class Lakectl:
         self._environment = {**os.environ, **endpoints.environment(), "HOME": str(home)}
 
     def run(self, *arguments: str) -> float:
-        """Seconds from start to end of the program."""
+        """Run lakectl; returns the seconds that it took."""
         line: Sequence[str] = [str(self._program), *arguments]
         began = time.perf_counter()
         done = subprocess.run(line, env=self._environment, check=False, capture_output=True, text=True)

@@ -1,7 +1,7 @@
-"""The history of one branch goes through Porcupine, an independent checker: operations in, a verdict out.
+"""Checks the history of one branch with Porcupine, an independent linearizability checker.
 
-The checker is the Go program in `linearizability/`; its comment states the rules. It is built once per version of its source,
-into the user cache.
+The checker is the Go program in `linearizability/`; its comment states the rules. It is built into the user cache, once per
+version of its source.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class UnusableHistory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """One step. `returned` is None if Conductor did not accept it: then it may have happened at any time, or never."""
+    """One publication. `returned` is None if Conductor did not accept it: then it may have happened at any time, or never."""
 
     name: str
     input: str
@@ -75,7 +75,7 @@ class Verdict:
 
 @dataclass
 class History:
-    """What happened to one branch. Times are integers of one clock, in any unit."""
+    """The operations on one branch. Times are integers of one clock, in any unit."""
 
     base: str
     operations: list[Publish | Read] = field(default_factory=list[Publish | Read])
@@ -107,7 +107,7 @@ def check(history: History, *, html: Path | None = None, report: Report = quiet)
 
 
 def program(report: Report = quiet) -> Path:
-    """The checker, built if this version of its source has not been built yet."""
+    """The path of the checker; builds it if this version of its source has not been built yet."""
     stop_request = StopRequest()
     try:
         cache = ArtifactCache(artifact_cache.default_root(), stop_request, report)
@@ -118,7 +118,7 @@ def program(report: Report = quiet) -> Path:
 
 
 def _clients(operations: Sequence[Publish | Read]) -> list[int]:
-    """A client number for each operation, as few as possible, so that no client has two operations at once (for the drawing)."""
+    """A client number for each operation, for the visualisation: as few as possible, with one operation at a time per client."""
     busy_until: list[float] = []
     found = [0] * len(operations)
     for at in sorted(range(len(operations)), key=lambda at: operations[at].called):
@@ -146,7 +146,7 @@ def _build(cache: ArtifactCache, name: str, into: Path) -> None:
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:
-    """Every file that Go writes goes below one directory; the user's own proxy settings stay in force."""
+    """An environment in which Go writes all files below one directory; the proxy settings of the user stay in effect."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return os.environ | {
         "CGO_ENABLED": "0",

@@ -1,4 +1,4 @@
-"""What a publication costs: its requests, staging branches of other targets beside it, and the hook of `perago protect`."""
+"""The costs of a publication: its requests, its time beside staging branches of other targets, the hook of `perago protect`."""
 
 import secrets
 import statistics
@@ -42,7 +42,7 @@ class Target:
 
 
 def control_requests(lake: LakeFS, repository: Repository, records: Records) -> tuple[dict[str, int], Target]:
-    """Of a publication of one changed file where the head is the input; the transfer of the files themselves is left out."""
+    """Count the requests of a publication of one changed file onto its input, without the transfer of files."""
     scene = Scene(lake, repository)
     lake.capabilities()
     polled = scene.start()
@@ -62,11 +62,11 @@ def _publish(scene: Scene, polled: Polled) -> CommitId:
     return ref_of(outcome)
 
 
-# other targets' staging branches
+# staging branches of other targets
 
 
 @dataclass
-class Crowded:
+class RepositoryWithOthers:
     """A repository with staging branches of other targets."""
 
     others: int
@@ -83,7 +83,7 @@ class Crowded:
         self.listing.append(sum(record.seconds for record in records if record.verb == "branches"))
 
 
-def crowd(lake: LakeFS, repository: Repository, others: int) -> Crowded:
+def create_other_branches(lake: LakeFS, repository: Repository, others: int) -> RepositoryWithOthers:
     scene = Scene(lake, repository)
 
     def create(number: int) -> None:
@@ -96,29 +96,29 @@ def crowd(lake: LakeFS, repository: Repository, others: int) -> Crowded:
     with ThreadPoolExecutor(CREATORS) as pool:
         for _ in pool.map(create, range(others)):
             pass
-    return Crowded(others, scene, [], [])
+    return RepositoryWithOthers(others, scene, [], [])
 
 
-def crowded(
+def with_other_branches(
     lake: LakeFS, repositories: Sequence[Repository], records: Records, rounds: int
 ) -> tuple[list[dict[str, Any]], list[Target]]:
-    """One publication in each repository in turn, so that what else the machine does meets all of them alike."""
-    places = [crowd(lake, repository, others) for repository, others in zip(repositories, OTHERS, strict=True)]
-    for place in places:
-        place.publish(records)
-        place.whole.clear()
-        place.listing.clear()
+    """Publish in each repository in turn, so that other load on the machine affects all of them equally."""
+    measured = [create_other_branches(lake, repository, others) for repository, others in zip(repositories, OTHERS, strict=True)]
+    for one in measured:
+        one.publish(records)
+        one.whole.clear()
+        one.listing.clear()
     for number in range(rounds):
-        for at in range(len(places)):
-            places[(at + number) % len(places)].publish(records)
+        for at in range(len(measured)):
+            measured[(at + number) % len(measured)].publish(records)
     figures = [
         {
-            "others": place.others,
-            "rounds": len(place.whole),
-            "publication_ms": statistics.median(place.whole) * 1000,
-            "listing_ms": statistics.median(place.listing) * 1000,
+            "others": one.others,
+            "rounds": len(one.whole),
+            "publication_ms": statistics.median(one.whole) * 1000,
+            "listing_ms": statistics.median(one.listing) * 1000,
         }
-        for place in places
+        for one in measured
     ]
     alone = figures[0]["publication_ms"]
     return figures, [_flat(found, found["publication_ms"] / alone) for found in figures[1:]]
@@ -139,7 +139,7 @@ class Merges:
     is_protected: bool
 
     def prepare(self) -> None:
-        """`main` with a file, and with the action file where it is protected. The hooks refuse direct commits."""
+        """Put a file onto `main`, and the action file if it is protected, by a merge: the hooks refuse direct commits."""
         at, name = self.lake.branch(self.repository, MAIN), BranchName("preparation")
         self.lake.create_branch(self.repository, name, at)
         upload(self.lake, self.repository, name, "first", b"first")
@@ -167,7 +167,7 @@ class Merges:
         return seconds
 
     def race(self) -> int:
-        """So many merges that were prepared on the same head and are sent at the same time; how many succeed."""
+        """Send `RACERS` merges that were prepared on the same head at the same time; returns how many succeed."""
         staged = [self.stage() for _ in range(RACERS)]
         gate = threading.Barrier(RACERS)
 
@@ -187,7 +187,7 @@ class Merges:
 
 
 def hook(lake: LakeFS, repositories: Sequence[Repository], rounds: int) -> tuple[list[dict[str, Any]], list[Target]]:
-    """Merges one at a time, taking turns, then races."""
+    """Measure single merges with and without the hook in turn, then races."""
     found: list[tuple[Merges, list[float], list[int]]] = []
     for repository, is_protected in zip(repositories, (False, True), strict=True):
         merges = Merges(lake, repository, is_protected)

@@ -1,8 +1,8 @@
 """Rounds of workflows that compete for one branch on a real lakeFS and a real Conductor, with pauses before their requests.
 
 The attempts run in threads of this process, through the real clients and the code that an executor runs; only the workspace is a
-dictionary. Each round has a branch of its own. What each attempt asked of either server is kept in order, for a round that ends
-wrongly.
+dictionary. Each round has its own branch. The requests of each attempt to both servers are recorded in order, to explain a round
+with a violation.
 """
 
 import itertools
@@ -40,11 +40,11 @@ from perago.operate.protocol_check.dict_task import DictTask, DictWorkspace, Fil
 from perago.protocol import staging_names
 
 PATIENCE = 60.0
-POKE_SECONDS = 3.0
-"""Without a task for so long, Conductor is asked to look at the workflows again: now and then one is missing from its queue."""
+DECIDE_SECONDS = 3.0
+"""After this time without a task, Conductor is asked to evaluate the workflows: a task is sometimes missing from its queue."""
 POLL_SECONDS = 0.05
 HORIZON = 50
-"""An attempt that Conductor gives up is given up before one of so many requests; most make fewer."""
+"""An attempt is given up before a random one of its first `HORIZON` requests; most attempts make fewer, and are not given up."""
 PUBLISH_SHARE = 0.7
 MOVES_BRANCH = frozenset({"merge", "relocate"})
 _UNFINISHED = frozenset({"RUNNING", "PAUSED"})
@@ -58,9 +58,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Pauses:
-    """Before a request, with a probability of `share`: up to `seconds`.
+    """Pauses before requests: up to `seconds`, with a probability of `share`.
 
-    Before one that moves the branch, with a probability of `PUBLISH_SHARE`: up to `publish_seconds`. There a pause can do harm.
+    Before a request that moves the branch, where a pause can cause a race: up to `publish_seconds`, with a probability of
+    `PUBLISH_SHARE`.
     """
 
     share: float
@@ -76,16 +77,16 @@ class Scenario:
     is_abandoned: Callable[[random.Random], bool]
     """Whether the branch shows a publication that Conductor did not accept when the workflows start."""
     gives_up: bool = False
-    """Whether Conductor gives up one attempt of a workflow now and then while it goes on."""
+    """Whether Conductor sometimes gives up an attempt of a workflow, which continues nevertheless."""
 
 
 class Stalled(Exception):
-    """Conductor does not go on with the round's workflows."""
+    """Conductor does not continue the workflows of the round."""
 
 
 @dataclass
 class Round:
-    """How one ended. `lost` are accepted commits that are not in the branch's history."""
+    """The result of a round. `lost`: accepted commits that are not in the history of the branch. `story`: requests in order."""
 
     scenario: str
     number: int
@@ -105,14 +106,14 @@ class Round:
 
 
 class ListsEarly:
-    """Rule 2 switched off: an attempt lists rivals when it begins, before it has a staging branch of its own."""
+    """Rule 2 switched off: an attempt lists rivals when it starts, before it has a staging branch."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._listed: dict[str, list[BranchHead]] = {}
 
     def branch(self, repository: Repository, branch: BranchName) -> CommitId:
-        """The first request of an attempt."""
+        """The first request of an attempt: also list the rivals."""
         for prefix in (staging_names.target_prefix(branch), staging_names.PREFIX):
             self._listed[prefix] = list(self._lake.branches(repository, prefix))
         return self._lake.branch(repository, branch)
@@ -135,7 +136,7 @@ class VerifiesNothing:
         return self.fence.snapshot(attempt)
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
-        """Rivals are asked about with their workflow, the head's task without."""
+        """Only the task of the head is looked up without its workflow."""
         found = self.fence.look_up(task_id, workflow_id)
         return found if workflow_id is not None else replace(found, status="TIMED_OUT")
 
@@ -164,11 +165,11 @@ WITHOUT_RULE_2 = Rules("without rule 2", lake=ListsEarly)
 # one attempt
 
 
-class Paused:
-    """A server that an attempt reaches with pauses, and the story of what was asked of it."""
+class PausedServer:
+    """Passes requests on to a server: calls `before` ahead of each one, and `log` with each request and reply."""
 
-    def __init__(self, server: Any, before: Callable[[str], None], tell: Callable[[str], None]) -> None:
-        self._server, self._before, self._tell = server, before, tell
+    def __init__(self, server: Any, before: Callable[[str], None], log: Callable[[str], None]) -> None:
+        self._server, self._before, self._log = server, before, log
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         called = getattr(self._server, verb)
@@ -177,16 +178,16 @@ class Paused:
 
         def call(*args: Any, **named: Any) -> Any:
             self._before(verb)
-            self._tell(f"{verb} {_named(args)} ...")
+            self._log(f"{verb} {_named(args)} ...")
             try:
                 answer = called(*args, **named)
                 if verb in {"branches", "uncommitted"}:
-                    # Listings are read lazily; who asks for a page of a few names wants only those.
+                    # Listings are read lazily; a caller that asks for a page of a few names needs only those.
                     answer = list(itertools.islice(answer, named.get("page")))
             except BaseException as error:
-                self._tell(f"{verb}: {type(error).__name__} {error}")
+                self._log(f"{verb}: {type(error).__name__} {error}")
                 raise
-            self._tell(f"{verb}: {_shown(answer)}")
+            self._log(f"{verb}: {_shown(answer)}")
             return answer
 
         return call
@@ -206,7 +207,7 @@ def _shown(answer: Any) -> str:
 
 @dataclass
 class Driver:
-    """One round's branch and its workflows, until the last one has ended."""
+    """Plays one round: its branch and its workflows, until all of them have ended."""
 
     lake: Lake
     real: RealConductorSite
@@ -249,7 +250,7 @@ class Driver:
             thread.join(PATIENCE)
         if self.errors:
             raise self.errors[0]
-        self._judge(workflows)
+        self._check(workflows)
         self.lake.delete_branch(self.repository, self.branch)
         return self.round
 
@@ -277,19 +278,19 @@ class Driver:
         raise Stalled("Conductor hands out no task")
 
     def _poll(self) -> Polled | None:
-        """A task of this round."""
+        """Poll for a task of this round; None if there is none at the moment."""
         polled = self.real.client.poll(self.task_type, nonce(), wait_seconds=POLL_SECONDS)
         if polled is not None and polled.attempt.workflow_id in self.workflows:
             self.polled_at = time.monotonic()
             return polled
-        if time.monotonic() - self.polled_at > POKE_SECONDS:
+        if time.monotonic() - self.polled_at > DECIDE_SECONDS:
             self.polled_at = time.monotonic()
             for workflow in self.workflows:
                 self.real.call("PUT", f"/workflow/decide/{workflow}")
         return None
 
     def give_up(self) -> None:
-        """After `Stalled`: nothing of this round may reach the next."""
+        """End everything after `Stalled`, so that nothing of this round affects the next one."""
         for workflow in self.workflows:
             if self.real.workflow_status(workflow) in _UNFINISHED:
                 self.real.terminate(workflow)
@@ -298,7 +299,7 @@ class Driver:
         self.lake.delete_branch(self.repository, self.branch)
 
     def _abandon(self) -> None:
-        """A workflow whose only attempt publishes and is then reported as failed for good."""
+        """Run a workflow whose only attempt publishes and is then reported as failed with a terminal error."""
         self._start([Step("abandoned")])
         polled = self._take()
         outcome = self._run(polled, self.lake, DirectFence(self.real.client))
@@ -311,19 +312,19 @@ class Driver:
 
     def _begin(self, polled: Polled) -> None:
         self.round.attempts += 1
-        pace = Pace(self, polled, random.Random(self.dice.random()))
-        thread = threading.Thread(target=self._attempt, args=(polled, pace))
+        own_pauses = AttemptPauses(self, polled, random.Random(self.dice.random()))
+        thread = threading.Thread(target=self._attempt, args=(polled, own_pauses))
         self.threads.append(thread)
         thread.start()
 
-    def _attempt(self, polled: Polled, pace: "Pace") -> None:
+    def _attempt(self, polled: Polled, own_pauses: "AttemptPauses") -> None:
         try:
-            lake = Paused(self.rules.lake(self.lake), pace.before, pace.tell)
-            fence = Paused(self.rules.fence(DirectFence(self.real.client)), pace.before, pace.tell)
+            lake = PausedServer(self.rules.lake(self.lake), own_pauses.before, own_pauses.log)
+            fence = PausedServer(self.rules.fence(DirectFence(self.real.client)), own_pauses.before, own_pauses.log)
             outcome = self._run(polled, lake, fence)
-            pace.before("report")
+            own_pauses.before("report")
             self.real.client.report(polled.attempt, outcome, timeout=20)
-            pace.tell(f"reported {outcome.status.value} {outcome.reason or outcome.output}")
+            own_pauses.log(f"reported {outcome.status.value} {outcome.reason or outcome.output}")
         except BaseException as error:  # noqa: BLE001  the round raises it
             self.errors.append(error)
 
@@ -347,7 +348,7 @@ class Driver:
 
     # the end
 
-    def _judge(self, workflows: Sequence[WorkflowId]) -> None:
+    def _check(self, workflows: Sequence[WorkflowId]) -> None:
         shown = self._history()
         for workflow in workflows:
             for task in self.real.call("GET", f"/workflow/{workflow}?includeTasks=true")["tasks"]:
@@ -358,7 +359,7 @@ class Driver:
                 self.round.accepted += 1
                 if ref not in shown:
                     self.round.lost.append(f"{ref[:12]} of workflow {workflow[:8]} {task['referenceTaskName']}")
-        self.round.story.append(f"in the end: {' <- '.join(commit[:12] for commit in shown)}")
+        self.round.story.append(f"history at the end: {' <- '.join(commit[:12] for commit in shown)}")
 
     def _history(self) -> list[str]:
         commit = self.lake.head(self.repository, self.branch)
@@ -370,8 +371,8 @@ class Driver:
 
 
 @dataclass
-class Pace:
-    """The pauses of one attempt, and the moment at which Conductor gives it up, if it does."""
+class AttemptPauses:
+    """The pauses of one attempt, and the request before which Conductor gives it up (0: never)."""
 
     driver: Driver
     polled: Polled
@@ -396,12 +397,12 @@ class Pace:
             time.sleep(self.dice.uniform(0, pauses.seconds))
 
     def _give_up(self) -> None:
-        """As a timeout does: the task is over for Conductor, which schedules its retry, and the attempt is not told."""
+        """End the task as a timeout does: Conductor schedules a retry, and the attempt is not notified."""
         outcome = Outcome(TaskStatus.FAILED, reason="given up")
         self.driver.real.client.report(self.polled.attempt, outcome, timeout=20)
-        self.tell("given up by Conductor")
+        self.log("given up by Conductor")
 
-    def tell(self, text: str) -> None:
+    def log(self, text: str) -> None:
         attempt = self.polled.attempt
         at = time.monotonic() - self.driver.began
         who = f"{attempt.workflow_id[:8]} {attempt.reference_name} try {attempt.retry_count}"

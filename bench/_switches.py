@@ -1,4 +1,4 @@
-"""Rules of the publication protocol that executors of the contention soak can be made not to follow; production code cannot."""
+"""Switches that turn off rules of the publication protocol in executors of the contention soak, by replacing functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from perago.protocol import commit_labels, head
 
 
 def without_verification() -> None:
-    """A labelled commit on top of the input counts as abandoned, whatever Conductor says of its task (rule 1)."""
+    """Treat every labelled commit on top of the input as abandoned, without regard to the state of its task (rule 1)."""
     judge = head.judge
 
     def judged(commit: Commit, *arguments: Any, **named: Any) -> head.Acceptance:
@@ -19,11 +19,11 @@ def without_verification() -> None:
 
 
 RULES: dict[str, Callable[[], None]] = {"verify-abandonment": without_verification}
-"""`contention.py` and `fence.py` switch off others, in rounds made for them. A soak without announcing first showed no loss."""
+"""`contention.py` and `fence.py` switch off other rules. A soak without rule 2 (announce first) showed no loss."""
 
 
 def put(owner: object, name: str, value: Callable[..., Any]) -> None:
-    """Fails if the name is not there any more: a switch that switches nothing would prove nothing."""
+    """Replace a function. Fails if it does not exist any more: a switch without effect would prove nothing."""
     if not hasattr(owner, name):
         raise AttributeError(f"{owner} has no {name}")
     setattr(owner, name, value)

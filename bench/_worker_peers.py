@@ -1,4 +1,4 @@
-"""The contestants of `worker.py`: one no-op worker each, started as a process of its own. `PEER URL TASK_TYPE SLOTS`."""
+"""The contestants of `worker.py`: no-op workers, each started as a separate process. Arguments: PEER URL TASK_TYPE SLOTS."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ import urllib3
 
 
 def bare(url: str, task_type: str, slots: int) -> None:
-    """The least that can be done over the HTTP API: poll, complete, nothing else."""
+    """The minimum over the HTTP API: poll and complete, nothing else."""
     pool = urllib3.PoolManager(maxsize=slots, retries=False)
     headers = {"Content-Type": "application/json"}
 
@@ -33,7 +33,7 @@ def bare(url: str, task_type: str, slots: int) -> None:
 
 
 def sdk(url: str, task_type: str, slots: int) -> None:
-    """The official worker, as its manual shows it."""
+    """The official worker, configured as in its manual."""
     from conductor.client.automator.task_handler import TaskHandler  # noqa: PLC0415
     from conductor.client.configuration.configuration import Configuration  # noqa: PLC0415
     from conductor.client.worker.worker import Worker  # noqa: PLC0415
@@ -44,7 +44,7 @@ def sdk(url: str, task_type: str, slots: int) -> None:
     handler.join_processes()
 
 
-# The SDK takes no parametrised types.
+# The SDK does not support parametrised types.
 def noop(params: dict) -> dict:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
     return {"result": {"n": params["n"] + 1}}
 

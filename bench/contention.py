@@ -1,19 +1,19 @@
-"""Workflows that compete for one branch, round after round on real servers: how many accepted commits are lost, who wins.
+"""Rounds of workflows that compete for one branch on real servers: how many accepted commits are lost, and whether one wins.
 
     PYTHONPATH=. .venv/bin/python bench/contention.py [--quick] [--json FILE] [--rounds N] [--stack FILE] [--seed N]
 
 - together: two workflows that write, from one input, started together;
 - move back: a writer and a task without a change, on a branch that shows a publication which Conductor did not accept; the task
   without a change has to move the branch back over it, the writer has to replace it;
-- three: three workflows (writers, two writers in a row, tasks without a change) with random pauses before every request of
-  theirs; in every other round the branch shows a publication that was not accepted;
-- three, given up: the same, and Conductor gives up attempts that go on all the same.
+- three: three workflows (writers, two writers in a row, tasks without a change) with random pauses before each of their requests;
+  in half of the rounds the branch shows a publication that was not accepted;
+- three, given up: the same, and Conductor gives up attempts that continue nevertheless.
 
-A round lasts until each of its workflows has ended, with three retries per step and no delay between them. Lost is an accepted
-commit that is not in the branch's history afterwards. A round has no winner if none of its workflows is COMPLETED. That may
-happen where attempts are given up, because each of these costs a retry, so there it is counted and has no target. The rounds are
-then repeated with a rule switched off, which has to lose commits. The seed repeats the draws, not the timing. Run from the
-project's root.
+A round lasts until all of its workflows have ended, with three retries per step and no delay between them. A commit is lost if it
+was accepted and is not in the history of the branch afterwards. A round has no winner if none of its workflows is COMPLETED. That
+can happen if attempts are given up, because each of these uses up a retry; there it is counted and has no target. The rounds are
+then repeated with one rule switched off, which has to lose commits. The seed repeats the random choices, not the timing. Run it
+from the root of the project.
 """
 
 import argparse
@@ -44,7 +44,7 @@ from perago.operate.protocol_check.dict_task import upload
 
 ROUNDS, QUICK_ROUNDS = 200, 10
 MANY = 0.05
-"""Without a rule at least this share of the rounds has to lose a commit, or the rounds prove nothing."""
+"""The least share of rounds that has to lose a commit without a rule; otherwise the rounds prove nothing."""
 AT_ONCE = 4
 SHORT = Pauses(share=0.3, seconds=0.015, publish_seconds=0.3)
 LONG = Pauses(share=0.3, seconds=0.06, publish_seconds=0.6)
@@ -92,7 +92,7 @@ SWITCHED_OFF = {
     _rounds.WITHOUT_RULE_1: {"together", "move back", "three"},
     _rounds.WITHOUT_RULE_2: {"move back", "three"},
 }
-"""Which scenarios have to lose commits without a rule. Two writers on the head mostly notice each other after the merge."""
+"""Scenarios that have to lose commits without the rule. Two writers on the head usually detect each other after the merge."""
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Tally:
     seconds: float = 0.0
     not_accepted: Counter[str] = field(default_factory=Counter[str])
     stories: list[Round] = field(default_factory=list[Round])
-    """Rounds that ended wrongly although all rules were followed."""
+    """Rounds with a violation although all rules were on."""
 
     def add(self, played: Round) -> None:
         self.rounds += 1
@@ -136,8 +136,8 @@ class Tally:
 
 
 @dataclass
-class Arena:
-    """A repository, and so many task types as rounds run at once."""
+class ContentionBench:
+    """A repository, and one task type for each round that runs at the same time."""
 
     lake: LakeFS
     real: RealConductorSite
@@ -169,13 +169,13 @@ class Arena:
         try:
             return driver.play()
         except _rounds.Stalled as error:
-            print(f"round {number} of {scenario.name} is played again: {error}", flush=True)
+            print(f"round {number} of {scenario.name} is repeated: {error}", flush=True)
             driver.give_up()
             return self._play(scenario, rules, task_type, number)
 
 
 @contextmanager
-def arena(endpoints: Endpoints, seed: int) -> Generator[Arena]:
+def prepared(endpoints: Endpoints, seed: int) -> Generator[ContentionBench]:
     with ExitStack() as things:
         keys = (endpoints.access_key_id, endpoints.secret_access_key)
         timeouts = HttpTimeouts(connect=10, request=60)
@@ -190,12 +190,12 @@ def arena(endpoints: Endpoints, seed: int) -> Generator[Arena]:
         types = [real.task_type(retryCount=3) for _ in range(AT_ONCE)]
         for task_type in types:
             things.callback(real.call, "DELETE", f"/metadata/taskdefs/{task_type}")
-        yield Arena(lake, real, repository, base, types, seed)
+        yield ContentionBench(lake, real, repository, base, types, seed)
 
 
 def measure(endpoints: Endpoints, rounds: int, seed: int, chosen: Sequence[str]) -> list[Tally]:
     tallies: list[Tally] = []
-    with arena(endpoints, seed) as place:
+    with prepared(endpoints, seed) as place:
         for rules in (_rounds.ALL_RULES, *SWITCHED_OFF):
             for scenario in (one for one in SCENARIOS if not chosen or one.name in chosen):
                 if rules is not _rounds.ALL_RULES and scenario.gives_up:
@@ -216,7 +216,7 @@ def _show(tally: Tally) -> None:
 
 
 def targets(tallies: Sequence[Tally]) -> Generator[tuple[str, str, bool]]:
-    """What, what was reached, and whether that is enough."""
+    """Each target with the value that was reached, and whether it is met."""
     for tally in tallies:
         if tally.rules != _rounds.ALL_RULES.name:
             continue
@@ -234,12 +234,15 @@ def targets(tallies: Sequence[Tally]) -> Generator[tuple[str, str, bool]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds instead of {ROUNDS}")
-    parser.add_argument("--rounds", type=int, help="so many rounds of each scenario")
+    parser.add_argument("--rounds", type=int, help="number of rounds of each scenario")
     parser.add_argument("--scenario", action="append", default=[], choices=[one.name for one in SCENARIOS], help="only these")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write everything that was counted, with the story of each wrong round"
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write all figures to this file, with the requests of each round with a violation",
     )
     options = parser.parse_args()
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)

@@ -3,12 +3,12 @@
     PYTHONPATH=. .venv/bin/python bench/fence.py [--quick] [--json FILE] [--rounds N]
 
 What they prevent: in each round an older attempt stops before one of its requests, Conductor gives it up, a successor publishes
-and is accepted, and the older one goes on: half the time only afterwards, half the time while the successor is about to publish.
-Every other round it stops at its last chance, before the publish request itself; the rounds between take each of its requests in
-turn. Lost means that the target branch does not show what was accepted, directly on its input, once both are done.
+and is accepted, and the older attempt continues: in half of the rounds afterwards, in the other half while the successor is about
+to publish. In every other round it stops before its publish request; the rounds in between use each of its requests in turn. A
+result is lost if the target branch does not show the accepted commit directly on its input after both attempts have ended.
 
 What they cost: the control requests of a publication; its time with 0, 1,000 and 10,000 staging branches of other targets in the
-repository, one of each in turn; the time of a merge with and without the hook of `perago protect`. Exits with 1 if a target is
+repository, measured in turn; the time of a merge with and without the hook of `perago protect`. Exit code 1 if a target is
 missed.
 """
 
@@ -42,7 +42,7 @@ from perago.operate.protocol_check.scene import Scene, ref_of, writes
 ROUNDS, QUICK_ROUNDS = 200, 24
 PUBLICATIONS, QUICK_PUBLICATIONS = 200, 40
 MANY = 0.05
-"""Without revocation at least this share of the rounds has to lose its publication, or the rounds prove nothing."""
+"""The least share of rounds that has to lose a publication without revocation; otherwise the rounds prove nothing."""
 PATIENCE = 60.0
 
 
@@ -51,7 +51,7 @@ class Kind:
     name: str
     task: Callable[[], DictTask]
     is_abandoned: bool
-    """Whether the target shows an abandoned publication when the older attempt comes."""
+    """Whether the target shows an abandoned publication when the older attempt starts."""
 
 
 KINDS = (
@@ -71,8 +71,8 @@ class Tally:
     older_ended: Counter[str] = field(default_factory=Counter[str])
 
 
-class Unrevoking:
-    """A lake on which an attempt finds nothing to revoke."""
+class FindsNoRivals:
+    """A lake that lists no staging branches, so that an attempt revokes nothing."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -87,7 +87,7 @@ class Unrevoking:
 
 @dataclass(frozen=True)
 class Stop:
-    """Before the n-th request of a verb: numbers over all would shift with the files to download."""
+    """A place to stop: before the n-th request of a verb. A number over all verbs would depend on the number of downloads."""
 
     verb: str
     occurrence: int
@@ -97,8 +97,8 @@ class Stop:
         return Stop(verbs[-1], verbs.count(verbs[-1]))
 
 
-class Paused:
-    """The older attempt in a thread of its own, stopped before one of its requests until it is let go."""
+class PausedAttempt:
+    """The older attempt in its own thread, stopped before one of its requests until `resume`."""
 
     def __init__(self, scene: Scene, polled: Polled, kind: Kind, lake: Lake, stop: Stop) -> None:
         self._tap = RecordingTap(lake)
@@ -118,7 +118,7 @@ class Paused:
         self.ended = outcome.status.value if outcome.status is TaskStatus.COMPLETED else str(outcome.reason)
         self._stopped.set()
 
-    def let_go(self) -> None:
+    def resume(self) -> None:
         self._go.set()
 
     def join(self) -> None:
@@ -132,7 +132,7 @@ def _wait(event: threading.Event) -> None:
 
 
 def accepted(scene: Scene, older: Polled, lake: Lake, meanwhile: Callable[[], None]) -> CommitId:
-    """Attempts after the older one until Conductor takes one's result, as in life. `meanwhile` happens as the first publishes."""
+    """Retry until Conductor accepts a result; returns its commit. `meanwhile` is called as the first retry publishes."""
     polled = scene.retry(older)
     for chance in range(4):
         tap = RecordingTap(lake)
@@ -147,7 +147,7 @@ def accepted(scene: Scene, older: Polled, lake: Lake, meanwhile: Callable[[], No
 
 
 def requests(scene: Scene, kind: Kind) -> list[str]:
-    """What the older attempt asks of lakeFS where nothing disturbs it."""
+    """The verbs of the requests that an undisturbed older attempt sends to lakeFS."""
     prepare(scene, kind)
     tap = RecordingTap(scene.lake)
     outcome = scene.run(scene.start(), kind.task(), tap)
@@ -157,7 +157,7 @@ def requests(scene: Scene, kind: Kind) -> list[str]:
 
 
 def schedule(verbs: list[str], rounds: int) -> Iterable[tuple[Stop, bool]]:
-    """For each round the request to stop before, and whether the older attempt goes on while the successor is at work."""
+    """For each round: the request to stop before, and whether the older attempt continues while the successor publishes."""
     stops = [Stop.at(verbs[: end + 1]) for end in range(len(verbs))]
     stops = [stop for stop in stops if stop.verb != "read" or stop.occurrence == 1]
     last_chance = next(stop for stop in stops if stop.verb in {"merge", "relocate"})
@@ -173,10 +173,10 @@ def prepare(scene: Scene, kind: Kind) -> None:
 
 def play(scene: Scene, kind: Kind, tally: Tally, stop: Stop, *, together: bool) -> None:
     prepare(scene, kind)
-    lake: Any = scene.lake if tally.revocation else Unrevoking(scene.lake)
+    lake: Any = scene.lake if tally.revocation else FindsNoRivals(scene.lake)
     polled = scene.start()
-    older = Paused(scene, polled, kind, lake, stop)
-    ref = accepted(scene, polled, lake, older.let_go if together else lambda: None)
+    older = PausedAttempt(scene, polled, kind, lake, stop)
+    ref = accepted(scene, polled, lake, older.resume if together else lambda: None)
     older.join()
     head = scene.head()
     tally.rounds += 1
@@ -240,11 +240,11 @@ class Bench:
 
     def _measure(self, lake: LakeFS, rounds: int, publications: int) -> tuple[dict[str, Any], list[Target]]:
         counts, first = _publication.control_requests(lake, self.made[0], self.records)
-        crowds, flat = _publication.crowded(lake, self.made[1:4], self.records, publications)
-        for one in crowds:
+        others, flat = _publication.with_other_branches(lake, self.made[1:4], self.records, publications)
+        for one in others:
             print(
                 "{others:>6} staging branches of other targets: publication {publication_ms:.1f} ms, "
-                "of it listing {listing_ms:.2f} ms".format(**one),
+                "of which listing {listing_ms:.2f} ms".format(**one),
                 flush=True,
             )
         hooks, single = _publication.hook(lake, self.made[4:6], publications)
@@ -256,7 +256,7 @@ class Bench:
         tallies = measure(lake, self.made[6], rounds)
         figures = {
             "control requests": counts,
-            "other targets": crowds,
+            "other targets": others,
             "hook": hooks,
             "paused attempts": [vars(tally) for tally in tallies],
         }
@@ -266,8 +266,8 @@ class Bench:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds instead of {ROUNDS}")
-    parser.add_argument("--rounds", type=int, help="so many rounds of each kind")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was counted")
+    parser.add_argument("--rounds", type=int, help="number of rounds of each kind")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     arguments = parser.parse_args()
     rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
     with _lakefs.alone() as endpoints:

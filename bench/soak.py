@@ -1,17 +1,17 @@
-"""Workflows under random kills and network faults for as long as asked; at the end the protocol's invariants are checked.
+"""Runs workflows under random kills and network faults for a given time, then checks the invariants of the protocol.
 
     PYTHONPATH=. .venv/bin/python bench/soak.py [--minutes N | --quick] [--seed N] [--stack FILE] [--json FILE]
     PYTHONPATH=. .venv/bin/python bench/soak.py --contention [--without-rule RULE] [--html FILE] [...]
 
-Several chains of workspace tasks, each in a repository of its own and each step on the result of the one before, are run by two
-workers behind fault-injecting proxies. Meanwhile executors and supervisors are killed, requests are cut, delayed, answered with
-503, or acted upon with the reply lost. Afterwards: every accepted step is on the branch, in order, directly on its input, once;
-nothing else is; no staging branch, workspace or process is left. Exit code 1 otherwise. The seed repeats the faults, not their
-timing. Run from the project's root, which has to be on the Python path: `make soak` does that.
+Two workers behind fault-injecting proxies run several chains of workspace tasks. Each chain has its own repository, and each step
+builds on the result of the previous one. Meanwhile executors and supervisors are killed, and requests are cut, delayed, answered
+with 503, or applied with the reply lost. Afterwards every accepted step has to be on the branch once, in order, directly on its
+input, and nothing else; no staging branch, workspace or process may be left. Exit code 1 otherwise. The seed repeats the faults,
+not their timing. Run it from the root of the project, which has to be on the Python path: `make soak` does that.
 
 With --contention several workflows at a time compete for one branch instead, most of them with inputs that can only be refused.
-The history of the branch goes through an independent checker, Porcupine: it has to be linearizable as an append-only list, of
-which each accepted step is an operation. With --without-rule it must not be: exit code 1 if it is.
+Porcupine, an independent checker, then checks that the history of the branch is linearizable as an append-only list of which each
+accepted step is an operation. With --without-rule it has to be not linearizable: exit code 1 if it is.
 """
 
 import argparse
@@ -33,7 +33,8 @@ from bench._contention import Contention
 from bench._switches import RULES
 from tests.support.conductor_sites import RealConductorSite
 from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, delay, drop_reply
-from tests.support.worker_harness import GROW, Worker, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import GROW, Worker, WorkerHarness
 
 from perago.dev.stack import Endpoints, Stack
 from perago.model import CommitId, WorkflowId
@@ -53,27 +54,27 @@ PATIENCE = 180.0
 SHOWN = 10
 
 
-class Line(Protocol):
-    """Workflow after workflow."""
+class WorkflowSequence(Protocol):
+    """Workflows that are started one after the other."""
 
-    def begin(self) -> int:
-        """Start the next one, or two; how many."""
+    def start_next(self) -> int:
+        """Start the next workflow, or two of them; returns how many."""
         ...
 
-    def poke(self) -> bool:
-        """Ask Conductor to look at timeouts now; whether everything that was begun has ended."""
+    def has_ended(self) -> bool:
+        """Whether all started workflows have ended. Asks Conductor to evaluate timeouts now, which it does late on its own."""
         ...
 
 
 class Load(Protocol):
-    """What the workers are given to do."""
+    """The workflows that the workers run, and the checks of their results."""
 
     module: ClassVar[str]
     jobs: ClassVar[int]
-    troubles: ClassVar[Mapping[str, int]]
+    disturbances: ClassVar[Mapping[str, int]]
 
     @property
-    def lines(self) -> Sequence[Line]: ...
+    def sequences(self) -> Sequence[WorkflowSequence]: ...
 
     @property
     def settings(self) -> Mapping[str, str]: ...
@@ -85,7 +86,7 @@ class Load(Protocol):
 
 @dataclass
 class Chain:
-    """One repository, and workflow after workflow on its branch."""
+    """One repository, and workflows that run one after the other on its branch."""
 
     harness: WorkerHarness
     base: CommitId
@@ -95,7 +96,7 @@ class Chain:
     completed: int = 0
     attempts: int = 0
 
-    def begin(self) -> int:
+    def start_next(self) -> int:
         given: Any = self.harness.workspace(self.harness.head().id)
         steps: list[dict[str, Any]] = []
         for number in range(STEPS):
@@ -104,7 +105,7 @@ class Chain:
         self.workflow = self.harness.real.start_workflow(steps)
         return 1
 
-    def poke(self) -> bool:
+    def has_ended(self) -> bool:
         if self.workflow is None:
             return True
         self.harness.real.call("PUT", f"/workflow/decide/{self.workflow}")
@@ -125,37 +126,37 @@ class Chain:
             raise AssertionError(f"workflow {workflow} ended after {len(done)} steps: {[t['status'] for t in tasks]}")
 
     def wrong(self) -> list[str]:
-        """What does not hold on this chain's branch."""
+        """Violations on the branch of this chain."""
         found: list[str] = []
         history = [str(commit) for commit in reversed(self.harness.history(self.base)[:-1])]
         if history != self.expected:
             found.append(f"history is {history}, accepted was {self.expected}")
         if self.harness.log_at(self.harness.head().id) != "".join(f"{number}\n" for number in range(self.line)):
-            found.append("the file does not hold each accepted line once, in order")
+            found.append("the file does not contain each accepted line once, in order")
         found += [f"staging branch left: {name}" for name in self.harness.staging_branches()]
         return found
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Each step on the result of the one before; nothing competes with it."""
+    """Chains in which each step builds on the result of the previous one, without competing writers."""
 
-    lines: Sequence[Chain]
+    sequences: Sequence[Chain]
     module: ClassVar[str] = GROW
     jobs: ClassVar[int] = 2
-    troubles: ClassVar[Mapping[str, int]] = {"executor": 3, "supervisor": 1, "fault": 12}
+    disturbances: ClassVar[Mapping[str, int]] = {"executor": 3, "supervisor": 1, "fault": 12}
 
     @property
     def settings(self) -> dict[str, str]:
         return {"E2E_RETRIES": "10"}
 
     def wrong(self) -> list[str]:
-        return [text for chain in self.lines for text in chain.wrong()]
+        return [text for chain in self.sequences for text in chain.wrong()]
 
     def figures(self) -> dict[str, Any]:
         return {
-            "steps accepted": sum(chain.completed for chain in self.lines),
-            "attempts": sum(chain.attempts for chain in self.lines),
+            "steps accepted": sum(chain.completed for chain in self.sequences),
+            "attempts": sum(chain.attempts for chain in self.sequences),
         }
 
 
@@ -179,9 +180,9 @@ class Soak:
             **self.load.settings,
         )
 
-    def trouble(self) -> None:
-        """One random misfortune."""
-        kind = self.dice.choices(list(self.load.troubles), list(self.load.troubles.values()))[0]
+    def disturb(self) -> None:
+        """Kill a random process, or add a random fault to a proxy."""
+        kind = self.dice.choices(list(self.load.disturbances), list(self.load.disturbances.values()))[0]
         if kind == "fault":
             name, proxy = self.dice.choice(list(FAULTS)), self.dice.choice([self.conductor, self.lakefs])
             proxy.on(".*", FAULTS[name])
@@ -194,7 +195,7 @@ class Soak:
                 os.kill(executor, signal.SIGKILL)
         else:
             worker.kill()
-            # A worker cannot start without its servers, as it says.
+            # A worker cannot start without its servers.
             self.conductor.heal()
             self.lakefs.heal()
             self.workers[at] = self.start_worker()
@@ -204,18 +205,18 @@ class Soak:
         self.workers = [self.start_worker() for _ in range(WORKERS)]
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for line in self.load.lines:
-                if line.poke():
-                    self.done["workflows"] += line.begin()
-            self.trouble()
+            for sequence in self.load.sequences:
+                if sequence.has_ended():
+                    self.done["workflows"] += sequence.start_next()
+            self.disturb()
             time.sleep(self.dice.uniform(0.05, 0.6))
 
     def settle(self) -> None:
-        """No more trouble: everything that was begun comes to its end."""
+        """Remove all faults, wait until all workflows have ended, and stop the workers."""
         self.conductor.heal()
         self.lakefs.heal()
-        for line in self.load.lines:
-            eventually(line.poke, within=PATIENCE, what="the end of a workflow")
+        for sequence in self.load.sequences:
+            eventually(sequence.has_ended, within=PATIENCE, what="the end of a workflow")
         for worker in self.workers:
             worker.stop(within=60)
 
@@ -226,7 +227,7 @@ class Soak:
 
 
 @contextmanager
-def arranged(stack: Endpoints, folder: Path, options: argparse.Namespace) -> Generator[Soak]:
+def prepared(stack: Endpoints, folder: Path, options: argparse.Namespace) -> Generator[Soak]:
     dice = random.Random(options.seed)
     with ExitStack() as things:
         harness = things.enter_context(_closing(WorkerHarness(stack, folder, RealConductorSite(stack.conductor_url))))
@@ -253,7 +254,7 @@ def _closing(harness: WorkerHarness) -> Generator[WorkerHarness]:
 
 
 def measure(stack: Endpoints, options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    with tempfile.TemporaryDirectory(prefix="perago-soak-") as name, arranged(stack, Path(name), options) as soak:
+    with tempfile.TemporaryDirectory(prefix="perago-soak-") as name, prepared(stack, Path(name), options) as soak:
         soak.run(options.minutes * 60)
         soak.settle()
         wrong = soak.wrong()
@@ -264,16 +265,16 @@ def measure(stack: Endpoints, options: argparse.Namespace) -> tuple[dict[str, An
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--quick", action="store_const", dest="minutes", const=0.75, help="less than a minute of trouble")
-    parser.add_argument("--contention", action="store_true", help="several workflows at a time on one branch")
-    parser.add_argument("--without-rule", choices=RULES, default="", help="workers do not follow this rule")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="a drawing of the branch's history")
+    parser.add_argument("--quick", action="store_const", dest="minutes", const=0.75, help="run for 45 seconds")
+    parser.add_argument("--contention", action="store_true", help="let several workflows compete for one branch")
+    parser.add_argument("--without-rule", choices=RULES, default="", help="switch this rule off in the workers")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a visualisation of the branch's history to this file")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     options = parser.parse_args()
     if not options.contention and (options.without_rule or options.html):
-        parser.error("--without-rule and --html belong to --contention")
+        parser.error("--without-rule and --html require --contention")
     return options
 
 

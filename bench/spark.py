@@ -1,9 +1,9 @@
-"""A Spark task through Perago against plain Spark on local files (the limit), on s3a by hand, and by download and upload.
+"""Compares a Spark task in Perago with plain Spark on local files (the limit), on s3a, and with download and upload.
 
     .venv/bin/python bench/spark.py [--quick] [--json FILE]
 
-One driver and one lakeFS serve all contestants, which take turns within each round; medians are compared. Exits with 1 where a
-target is missed; --quick takes smaller sizes and fewer rounds, in which start-up and chance count for more, and no scaling.
+One driver and one lakeFS serve all contestants, which take turns within each round; medians are compared. Exit code 1 if a target
+is missed. --quick uses smaller sizes and fewer rounds, in which start-up time and chance have more influence, and omits scaling.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Case:
 
 FULL = [Case("large files", 1024, 16, 3), Case("small files", 1024, 1000, 3)]
 WARM_UP = Case("warm-up", 16, 2, 1)
-"""The first run of everything in a Java virtual machine takes several times as long, for each program that is compared."""
+"""The first run of any code in a Java virtual machine takes several times as long, for every contestant."""
 QUICK = [Case("large files", 256, 4, 2), Case("small files", 16, 40, 1)]
 
 
@@ -80,7 +80,7 @@ class Bench:
     # contestants
 
     def attempt(self, body: Callable[[Any], object], *, read_only: bool = False) -> float:
-        """Seconds of one whole attempt; those of its body are kept aside."""
+        """Run one whole attempt; returns its seconds, and records those of its body separately."""
 
         def timed(argument: Any) -> object:
             self.body_seconds = took(lambda: body(argument))
@@ -101,7 +101,7 @@ class Bench:
         return seconds
 
     def plain(self, body: Callable[[Any], object]) -> float:
-        """The same session settings, and nothing else of Perago."""
+        """Run the body with the same session settings, without Perago."""
         session = self.spark.session(s3a.session_settings(self.repository, self.access))
         try:
             return took(lambda: body(session.spark))
@@ -130,7 +130,7 @@ class Bench:
         finally:
             session.close()
 
-    # what is measured
+    # measurements
 
     def run(self, case: Case) -> None:
         source = self.root / case.name.replace(" ", "-")
@@ -206,7 +206,7 @@ class Bench:
 
 
 def scan(spark: Any, uri: str) -> None:
-    """Every byte of every column."""
+    """Read every byte of every column."""
     columns = [f"bit_xor(c{number})" for number in range(7)]
     spark.read.parquet(uri).selectExpr("sum(id)", *columns).collect()
 
@@ -216,7 +216,7 @@ def copy(spark: Any, source: str, target: str, files: int) -> None:
 
 
 def scaling(root: Path, rows: int) -> dict[int, float]:
-    """A fixed job of many small tasks on one and on two executors, each a process with one core."""
+    """Time a fixed job of many small tasks on one and on two executors, each a process with one core."""
     found: dict[int, float] = {}
     for executors in (1, 2):
         chosen = {**DRIVER, "spark.master": f"local-cluster[{executors},1,1024]", "spark.executor.memory": "1g"}
@@ -230,7 +230,7 @@ def scaling(root: Path, rows: int) -> dict[int, float]:
 
 
 def hashed(spark: Any, rows: int) -> None:
-    """Planned anew each time: what was planned once keeps its shuffled stages, and computes nothing again."""
+    """Run the job with a new plan each time: Spark would reuse the shuffled stages of an old plan and compute nothing."""
     spark.range(0, rows, 1, 64).selectExpr("bit_xor(xxhash64(id, sha2(cast(id as string), 256))) as x").collect()
 
 
@@ -257,7 +257,7 @@ def verdicts(bench: Bench, warm: float) -> Generator[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="perago-bench-") as temporary, _lakefs.alone() as endpoints:
         root = Path(temporary)

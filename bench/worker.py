@@ -1,11 +1,12 @@
-"""The worker against the official one and against a bare HTTP loop, on a real Conductor and lakeFS, interleaved.
+"""Compares the worker with the official one and with a bare HTTP loop, on a real Conductor and lakeFS, in turns.
 
     .venv/bin/python bench/worker.py [--quick] [--json FILE] [--stack FILE]
 
-Throughput: the worker's processes are stopped (SIGSTOP), no-op tasks are queued, the processes go on, and the time until the last
-one is completed counts: what the worker and the server need, without the starting of workflows. Latency: one task at a time, from
-scheduled to completed by the server's own clock. Then what a transactional workspace task with one small changed file adds, the
-time from an executor's death to the scheduled retry, and idle memory (PSS) and CPU. Exit code 1 where a target is missed.
+Throughput: the processes of the worker are stopped (SIGSTOP), no-op tasks are queued, the processes continue, and the time until
+the last task is completed is measured, without the time to start workflows. Latency: one task at a time, from scheduled to
+completed by the clock of the server. Further figures: the time that a workspace with one small changed file adds to a task, the
+time from the death of an executor to the scheduled retry, and memory (PSS) and CPU of an idle worker. Exit code 1 if a target is
+missed.
 """
 
 import argparse
@@ -36,7 +37,7 @@ PATIENCE = 60.0
 SETTLING = 8.0
 PEERS = ("perago", "sdk", "bare")
 MODULES = {"perago": ["_worker_task"], "perago-two": ["_worker_task", "_worker_workspace"]}
-"""Against others it serves one task type, as they do."""
+"""In the comparison the worker serves one task type, as the others do."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ FULL, QUICK = Size(5, 150, 30), Size(2, 60, 8)
 
 
 class Server:
-    """Conductor, by plain HTTP."""
+    """Conductor over plain HTTP."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -86,7 +87,7 @@ class Server:
         return found
 
     def completed(self, workflow: str) -> dict[str, Any]:
-        """The task, once its workflow is over."""
+        """Wait until the workflow has ended; returns its task."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if self.call("GET", f"/workflow/{workflow}?includeTasks=false")["status"] == "COMPLETED":
@@ -97,7 +98,7 @@ class Server:
 
 @dataclass
 class Peer:
-    """One contestant's processes: its own group, so that all of them stop and go on together."""
+    """The processes of one contestant: a separate process group, so that all of them stop and continue together."""
 
     name: str
     slots: int
@@ -107,7 +108,7 @@ class Peer:
     latencies: list[float] = field(default_factory=list[float])
 
     def pids(self) -> list[int]:
-        """With all descendants; executors lead groups of their own."""
+        """All processes with their descendants: executors have their own process groups."""
         found, todo = [], [self.process.pid]
         while todo:
             pid = todo.pop()
@@ -205,14 +206,14 @@ def running(make: Callable[[], Peer]) -> Generator[Peer]:
 
 
 def race(server: Server, stack: Endpoints, folder: Path, slots: int, size: Size) -> dict[str, dict[str, float]]:
-    """All contestants live; they take turns."""
+    """Measure all contestants in turn, while all of them run."""
     with ExitStack() as things:
         peers = [things.enter_context(running(lambda name=name: started(server, stack, name, slots, folder))) for name in PEERS]
         for number in range(size.rounds):
             for peer in peers[number % len(peers) :] + peers[: number % len(peers)]:
                 others = [other for other in peers if other is not peer]
                 with ExitStack() as quiet:
-                    # The others would go on polling on the same two cores.
+                    # Otherwise the others would keep polling on the same two cores.
                     for other in others:
                         quiet.enter_context(other.stopped())
                     peer.rates.append(burst(server, peer, size.burst))
@@ -224,7 +225,7 @@ def race(server: Server, stack: Endpoints, folder: Path, slots: int, size: Size)
 
 
 def transaction(server: Server, stack: Endpoints, peer: Peer, count: int) -> dict[str, float]:
-    """What a workspace with one changed file adds to a task."""
+    """Measure the time that a workspace with one changed file adds to a task."""
     repository = Repository(f"bench-{uuid.uuid4().hex[:10]}")
     lake = LakeFS(stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=HttpTimeouts(10, 60))
     pool = urllib3.PoolManager(headers=urllib3.make_headers(basic_auth=f"{stack.access_key_id}:{stack.secret_access_key}"))
@@ -246,12 +247,13 @@ def transaction(server: Server, stack: Endpoints, peer: Peer, count: int) -> dic
 
 
 def recovery(server: Server, stack: Endpoints, folder: Path, count: int) -> float:
-    """Seconds from an executor's death to the scheduled retry, worst of all."""
+    """The longest time in seconds from the death of an executor to the scheduled retry."""
     worst = 0.0
     with running(lambda: started(server, stack, "perago", 1, folder)) as peer:
         for number in range(count):
-            executor = next(pid for pid in peer.pids() if b"worker.executor" in Path(f"/proc/{pid}/cmdline").read_bytes())
-            # A stopped executor is one in the middle of a task.
+            executors = [pid for pid in peer.pids() if b"perago.executor.main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            executor = executors[-1]  # after its guardian, whose command line names it too
+            # The task that a stopped executor has taken stays in progress until the executor is killed.
             os.kill(executor, signal.SIGSTOP)
             workflow = server.start(peer.task_type, given(number))
             while server.tasks(workflow)[0]["status"] != "IN_PROGRESS":
@@ -319,8 +321,8 @@ def targets(found: dict[str, Any]) -> list[tuple[str, bool]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, in which chance counts for more")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, in which chance has more influence")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL

@@ -1,10 +1,10 @@
-"""The workspace engine against `lakectl` and `cp -r` on one real lakeFS: time, requests, memory, and whether the targets hold.
+"""Compares the workspace engine with `lakectl` and `cp -r` on one real lakeFS: time, requests, memory and targets.
 
     .venv/bin/python bench/workspace.py [--quick] [--json FILE] [--case NAME]
 
-Everything is interleaved: each round runs every contestant once, phase by phase, and the medians are compared. Each starts on an
-idle disk: what was written before has been synced, and nothing has just been removed. Exits with 1 where a target is missed.
---quick judges smaller workspaces, in which start-up and chance count for more.
+The measurements are interleaved: each round runs every contestant once, phase by phase, and the medians are compared. Each
+contestant starts on an idle disk: earlier writes have been synced, and no files have been removed shortly before. Exit code 1
+if a target is missed. --quick uses smaller workspaces, in which start-up time and chance have more influence.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import _lakefs
 
 PEAK_MEGABYTES = 150
 MANY = 1000
-"""With as many files or more, nothing is removed until the end of the case: see `_engine`."""
+"""With this number of files or more, nothing is removed until the end of the case: see `_engine`."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ REQUEST_TARGETS = [("perago stage 1", "2,000 x 10 KB", 10)]
 
 
 class Child:
-    """The engine's process, spoken to in lines of JSON."""
+    """The process of the engine, which reads and writes lines of JSON."""
 
     def __init__(self, store: _lakefs.Store, repository: str, root: Path) -> None:
         line = [sys.executable, str(Path(__file__).with_name("_engine.py"))]
@@ -150,7 +150,7 @@ class Run:
         self._drop(*(path for path in (place / "perago").iterdir() if path.name != "cache"))
 
     def _drop(self, *trees: Path) -> None:
-        """Few large files are removed at once, or the next contestant would have to wait until the kernel finds memory."""
+        """Remove a few large files immediately: otherwise the next contestant would wait until the kernel frees memory."""
         if self.case.files < MANY:
             for tree in trees:
                 shutil.rmtree(tree)
@@ -173,7 +173,7 @@ class Run:
             self._perago("perago no-op diff", child, "diff")
 
     def _cold(self, place: Path, commit: str) -> None:
-        """Large files are copied into the cache while the body already runs: shown apart, and waited for."""
+        """Download cold. The copies of large files into the cache, made while the body runs, are measured separately."""
         label = "perago download cold"
         with self._child(place) as child:
             self._perago(label, child, "open", ref=commit, cache="cache")
@@ -204,7 +204,7 @@ class Run:
         return changes
 
     def _verified(self, down: Path) -> None:
-        """Perago checks every byte it downloads and lakectl none: this is what lakectl's result costs when it is checked too."""
+        """Add the time to check the files that lakectl downloaded: Perago checks every byte, lakectl none."""
         label = "lakectl fs download + md5sum"
         self.seconds[label].append(self.seconds["lakectl fs download"][-1] + _md5sum(down))
         self.requests[label].append(self.requests["lakectl fs download"][-1])
@@ -230,7 +230,7 @@ def _cp(source: Path, target: Path) -> float:
 
 
 def _md5sum(directory: Path) -> float:
-    """On all cores."""
+    """Run md5sum on all cores."""
     began = time.perf_counter()
     line = f"find . -type f -print0 | xargs -0 -n 200 -P {os.cpu_count()} md5sum >/dev/null"
     subprocess.run(line, shell=True, check=True, cwd=directory)
@@ -238,7 +238,7 @@ def _md5sum(directory: Path) -> float:
 
 
 def report(runs: list[Run]) -> list[dict[str, Any]]:
-    """Prints what was measured and each target; the targets as values."""
+    """Print all measurements and targets; returns the targets as values."""
     verdicts: list[dict[str, Any]] = []
     for run in runs:
         print(f"\n{run.case.name}  ({run.case.rounds} rounds, medians; peak memory of the engine {run.peak:.0f} MB)")
@@ -271,7 +271,7 @@ def _verdicts(run: Run) -> Generator[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to this file")
     parser.add_argument("--case", action="append", metavar="NAME", help="only the cases whose name contains this")
     arguments = parser.parse_args()
     cases = [

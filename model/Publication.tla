@@ -20,9 +20,8 @@
 (* by value, so a head that leaves and comes back is not noticed: the      *)
 (* model lets that happen more often than lakeFS does.                     *)
 (*                                                                         *)
-(* What a task writes is not modelled. Executions may well write the very  *)
-(* same bytes, so wherever content would be compared both answers are      *)
-(* tried.                                                                  *)
+(* What a task writes is not modelled. Executions may write the same       *)
+(* bytes, so wherever content would be compared, both results are tried.   *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets
 
@@ -36,14 +35,14 @@ CONSTANTS
     Unlabelled,\* what an attempt does to a head made by hand: "replace" or "refuse"
     Changes,   \* what a body can do: {TRUE} changes the workspace, {FALSE} does not, or both
     Off,       \* rules that are switched off
-    Whole,     \* a crash is a step of its own and no state is spared (see Doomed); else a client that crashes just does
-               \* nothing any more, which looks the same to all others
-    World      \* how the surroundings behave beyond what is usual
+    Whole,     \* a crash is a separate step and no state is left out (see Doomed); otherwise a crashed client takes no
+               \* further step, which makes no difference to all others
+    World      \* unusual behaviour of the environment
 
 Rules == {"verify-abandoned", "announce-first", "list-again", "order", "revoke", "byname", "handle", "verify", "verify-mend",
           "undo-claim", "displaced", "restore", "fenced-handle", "own-commit", "own-merge", "peers", "barrier",
           "restore-barrier", "restore-peers"}
-\* What the protocol survives, and what it is known not to.
+\* Behaviour that the protocol tolerates, and behaviour that it is known not to tolerate.
 Conditions == {"optional-step", "stale-step", "calm", "vanish", "early-handle", "waiting-hands"}
 Hazards == {"late-report", "two-per-poll"}
 ASSUME Off \subseteq Rules /\ World \subseteq (Conditions \cup Hazards)
@@ -149,13 +148,13 @@ MayHavePeers(w) ==
     \/ \E v \in Slot : v # w /\ task[v] = task[w]
     \/ SpentReruns < Reruns /\ task[w] = task[LastOf(LaneOf(w))]
 
-\* Where an execution is that has come to an end without being accepted: one whose task Conductor completes with another
-\* execution's result puts that one back on the branch.
+\* The state of an execution that has ended without being accepted. "failed": Conductor may complete its task with the result
+\* of another execution, which it then puts back on the branch.
 Ended(w) == IF On("restore") /\ MayHavePeers(w) THEN "failed" ELSE "dead"
 
-\* When Conductor gives an execution up, one that still has a fence before it, or nothing but a report that will not be
-\* accepted, can do no more. It ends here and now, with whatever only it could have used; its request goes on. This changes
-\* nothing for the others and spares the checker most of the states.
+\* An execution that Conductor has given up can have no further effect if a fence is still to come, or only a report that will
+\* not be accepted. It ends at once, with everything that only it could use; its request continues. This makes no difference
+\* to the others and removes most of the states.
 Doomed(w) ==
     /\ ~Whole
     /\ World \cap Hazards = {} \/ (SpentReruns = Reruns /\ ~\E v \in Slot : v # w /\ task[v] = task[w])
@@ -164,7 +163,7 @@ Doomed(w) ==
        \/ pc[w] = "undo" /\ On("fenced-handle") /\ On("undo-claim")
        \/ pc[w] = "wait" /\ request[w].op # "merge"
 
-\* The clients after Conductor has changed its mind about a lane: those in `gone` end, `starts` begins.
+\* The clients after Conductor has given up or completed an attempt of a lane: those in `gone` end, `starts` begins.
 Clients(gone, starts, restores) ==
     /\ pc' = [w \in Slot |-> CASE w = starts -> "body"
                                [] w = restores -> "failed"
@@ -192,8 +191,7 @@ HandOut(new, commit, finished, restores) ==
 \* In a calm world an attempt is given up only after it has failed.
 MayGiveUp(l) == current[l] # None /\ ("calm" \in World => pc[current[l]] \in {"dead", "failed"})
 
-\* A workflow begins at any time, from where the branch is now or from where it was at first. The lanes of a fork have the
-\* workflow's input in common.
+\* A workflow starts at any time, from the head or from the first commit. The lanes of a fork share the input of the workflow.
 StartLane(l) ==
     /\ InLane(l) = {}
     /\ \E commit \in (IF Forked THEN {Root} ELSE {Root, head}) :
@@ -221,7 +219,7 @@ Rerun(l) ==
         /\ HandOut(task[last], input[last], None, None)
     /\ UNCHANGED out
 
-\* An optional step ran out of time: the workflow goes on from what the step before it left.
+\* An optional step timed out: the workflow continues from the output of the previous step.
 SkipStep(l) ==
     /\ "optional-step" \in World /\ MayGiveUp(l) /\ task[current[l]].step < Steps
     /\ HandOut([lane |-> l, step |-> task[current[l]].step + 1, retry |-> 0], input[current[l]], None, None)
@@ -245,7 +243,7 @@ At(w, place) == pc[w] = place
 Go(w, place) == pc' = [pc EXCEPT ![w] = place]
 Ask(w, op) == Go(w, "wait") /\ request' = [request EXCEPT ![w] = [state |-> "sent", op |-> op, record |-> Nothing]]
 
-\* The client ends. Without a request under way its staging branches have no use any more, so they may as well be gone.
+\* The client ends. Without a pending request its staging branches have no effect any more, so they are deleted as well.
 EndAs(w, place) ==
     /\ Go(w, place)
     /\ todo' = [todo EXCEPT ![w] = {}] /\ seen' = [seen EXCEPT ![w] = Nothing]
@@ -255,12 +253,12 @@ EndAs(w, place) ==
     /\ UNCHANGED <<conductor, head, onto, hand>>
 End(w) == EndAs(w, Ended(w))
 
-\* Nothing follows a crash but what lakeFS was already asked to do.
+\* After a crash only the request that was already sent continues.
 Crash(w) == Whole /\ pc[w] \notin {"idle", "dead"} /\ EndAs(w, "dead")
 
 Restoring == {"restore look", "restore list", "restore check", "restore barrier", "restore still"}
 
-\* Any step may fail. That matters only where a report about it makes the worker restore; else it looks like a crash.
+\* Any step may fail. That matters only if the report of the failure makes the worker restore; otherwise it equals a crash.
 Fail(w) ==
     /\ pc[w] \notin {"idle", "dead", "failed"} \cup Restoring
     /\ Ended(w) = "failed" /\ Completed(task[w]) /\ End(w)
@@ -299,7 +297,7 @@ LiveRivals(w) == {b \in todo[w] : IsLive(b, w)}
 Precedes(v, w) == Workflow(v) < Workflow(w) \/ (Workflow(v) = Workflow(w) /\ v < w)
 Yields(w) == On("order") /\ Announced(w) /\ \E b \in LiveRivals(w) : Precedes(CurrentOf(Owner(b)), w)
 
-\* Whose right to publish w takes away.
+\* The rivals that w revokes.
 Revocable(w) ==
     {b \in todo[w] : /\ On("revoke")
                      /\ Announced(w) \/ ~IsLive(b, w)
@@ -310,7 +308,7 @@ AskAboutRivals(w) ==
     ELSE /\ Go(w, "revoke") /\ todo' = [todo EXCEPT ![w] = Revocable(w)]
          /\ UNCHANGED <<conductor, lake, empty, seen, claim>>
 
-\* The attempt fence: at this moment Conductor waits for this very execution.
+\* The attempt fence: Conductor waits for this execution at this moment.
 Fence(w) ==
     /\ At(w, "fence")
     /\ IF PassesFence(w) \/ (seen[w] # Nothing /\ ~On("fenced-handle"))
@@ -319,14 +317,14 @@ Fence(w) ==
 
 Order(w) == At(w, "order") /\ AskAboutRivals(w)
 
-\* All at once: an owner whose branch goes earlier can do no more than one that pauses. A delete that fails ends the attempt.
+\* All in one step: deleting a branch earlier has the same effect as a pause of its owner. A delete that fails ends the attempt.
 Revoke(w) ==
     /\ At(w, "revoke") /\ Go(w, IF seen[w] = Nothing THEN "decide" ELSE "barrier")
     /\ branches' = branches \ todo[w] /\ todo' = [todo EXCEPT ![w] = {}]
     /\ UNCHANGED <<conductor, head, onto, hand, request, empty, seen, claim>>
 
-\* The barrier rewrites the target's record without moving it, so every request that holds the record begins anew and resolves its
-\* source again. Whoever deleted the source, and when, does not matter: a barrier comes directly before every relocation.
+\* The barrier rewrites the target's record without moving it, so every request that holds the record starts over and resolves its
+\* source again. It does not matter who deleted the source, or when: a barrier comes directly before every relocation.
 Restarted(r) == IF request[r].state = "held" THEN [request[r] EXCEPT !.state = "sent", !.record = Nothing] ELSE request[r]
 Interrupt == request' = IF On("barrier") THEN [r \in Requests |-> Restarted(r)] ELSE request
 Barrier(w) ==
@@ -381,13 +379,13 @@ Decide(w) ==
                /\ UNCHANGED <<conductor, lake, empty, todo, claim>>
          [] OTHER -> End(w)
 
-\* A handle that turned out to be needed comes after the list and the fence, so both are repeated, and now the order counts.
+\* A handle that turns out to be necessary is made after the list and the fence, so both are repeated, and the order applies.
 MakeHandle(w) ==
     /\ At(w, "handle") /\ Go(w, IF On("list-again") THEN "list" ELSE "again")
     /\ branches' = IF "early-handle" \in World THEN branches ELSE branches \cup {First(w)}
     /\ UNCHANGED <<conductor, head, onto, hand, request, empty, todo, seen, claim>>
 
-\* A claim is only there already where the staged commit takes the place of a merge.
+\* There is already a claim only if the staged commit replaces a merge.
 Removal(w) == IF seen[w] = Merged(w) /\ claim[w] = Nothing THEN "undo" ELSE IF empty[w] THEN "back" ELSE "replace"
 
 \* The head must not have moved since it was judged.
@@ -415,8 +413,8 @@ Answer(w) ==
             /\ request' = [request EXCEPT ![w] = NoRequest]
             /\ UNCHANGED <<conductor, head, onto, hand, branches, empty, todo, seen>>
 
-\* The merge met a commit that was not there when the head was read. Where that one is abandoned, the staged commit takes the
-\* place of both; a commit made by hand is never taken for abandoned here. Else the own commit is removed again.
+\* The merge met a commit that was not there when the head was read. If that commit is abandoned, the staged commit
+\* replaces both; a commit made by hand never counts as abandoned here. Otherwise w removes its own commit again.
 Mend(w) ==
     LET isNext == Parent(onto[w]) = input[w]
         mends == ~On("verify-mend") \/ (isNext /\ Standing(onto[w], w) = "abandoned") IN
@@ -432,16 +430,15 @@ Undo(w) ==
     /\ branches' = branches \cup {Second(w)}
     /\ UNCHANGED <<conductor, head, onto, hand, request, empty, todo, seen, claim>>
 
-\* The answer is lost; lakeFS may have done it, be doing it, or do it later. One read of the head may settle it. The own staging
-\* branch is deleted before that or after it: see Vanish. (For a client whose report comes too late anyway this is no different
-\* from a crash.)
+\* The reply is lost; lakeFS may have applied the request, or may apply it later. One read of the head may decide it. The own
+\* staging branch is deleted before or after that: see Vanish. (For a client whose report comes too late this equals a crash.)
 LoseAnswer(w) ==
     /\ At(w, "wait") /\ (Whole \/ Accepts(w)) /\ request[w].op # "undo" /\ "calm" \notin World
     /\ Go(w, "rescue")
     /\ UNCHANGED <<conductor, lake, empty, todo, seen, claim>>
 
-\* What w claims is the commit that the branch shows, if the labels of that commit name this very execution. Without that
-\* condition a commit with the same content on the same input is taken for the own one.
+\* What w claims is the commit that the branch shows, if the labels of that commit name this execution. Without that
+\* condition a commit with the same content on the same input would count as its own.
 LooksRight(w) == head # input[w] /\ Parent(head) = input[w]
 Shown(w) ==
     CASE request[w].op = "merge" -> LooksRight(w) /\ (On("own-merge") => head = Merged(w))
@@ -459,7 +456,7 @@ Rescue(w) ==
 \* The content differs, or the read fails.
 RescueFails(w) == At(w, "rescue") /\ Shown(w) /\ (request[w].op = "merge" \/ Whole) /\ End(w)
 
-\* Cleanup after a used up request changes no right to publish; the branch that stays is the worse case.
+\* Cleanup after a finished request is not modelled: it takes away no right to publish, and a branch that stays is the worse case.
 Report(w) ==
     /\ At(w, "report")
     /\ IF Accepts(w) THEN Accept(w) ELSE End(w)
@@ -474,7 +471,7 @@ Displaces(c, w) ==
     /\ accepted \notin {c, Parent(c)} /\ Parent(accepted) = input[w]
     /\ c = input[w] \/ (c # Root /\ ~IsByHand(c) /\ task[Author(c)] = task[w] /\ Parent(c) = input[w])
 
-\* The own branches are gone by now, so after the barrier w's own request, too, has been applied or never will be.
+\* The own branches are deleted by now, so after the barrier the own request has been applied or never will be.
 Restore(w) ==
     /\ At(w, "failed") /\ Completed(task[w]) /\ Go(w, "restore look")
     /\ branches' = branches \ {First(w), Second(w)}
@@ -523,7 +520,7 @@ RestoreStill(w) ==
 Source(r) == CASE request[r].op = "restore" -> Third(Client(r)) [] request[r].op = "undo" -> Second(r) [] OTHER -> First(r)
 NamesBranch(r) == On("byname") /\ (request[r].op = "back" => On("handle"))
 
-\* Branches that only this request could have used are gone with it.
+\* Branches that only this request could use are deleted with it.
 Reply(r, state) ==
     LET w == Client(r)
         waits == r = w /\ pc[w] \in {"wait", "rescue"} IN
@@ -572,8 +569,8 @@ Spec == Init /\ [][Next]_vars
 Accepted == {w \in Slot : out[w] # Nothing}
 \* The report of an execution from before a rerun.
 IsLate(w) == \E v \in Slot : v > w /\ task[v] = task[w]
-\* A publication, or the first commit. An attempt without a change that began with a commit which nothing stands for (made by
-\* hand, or not accepted) has that one for its output, and this does not make the commit a publication.
+\* A publication, or the first commit. An attempt without a change whose input is not an accepted commit (but one made by hand,
+\* or an unaccepted one) has this input as its output, which does not make the commit a publication.
 IsPublication(c) == c = Root \/ \E w \in Accepted : out[w] = c /\ input[w] # c
 
 \* The branch still contains everything that Conductor accepted.
@@ -585,7 +582,7 @@ NeverLostAtAll == \A w \in Accepted : ~IsLate(w) => out[w] \in History(head)
 \* Each accepted output is its input, or directly on it.
 OnItsInput == \A w \in Accepted : out[w] = input[w] \/ Parent(out[w]) = input[w]
 
-\* What a person committed stays on the branch, whatever attempts meet it. (Unlabelled: "refuse"; World: "waiting-hands".)
+\* A commit made by hand stays on the branch. (Unlabelled: "refuse"; World: "waiting-hands".)
 HandKept == \A i \in DOMAIN hand : ByHand(i) \in History(head)
 
 \* For one lane. Commits of steps that are over, on top of what was accepted: none after a publication. After an attempt without

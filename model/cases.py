@@ -1,4 +1,4 @@
-"""What is checked: each case is a variant of the protocol with its bounds, and says whether it has to hold."""
+"""The cases that TLC checks: each is a variant of the protocol with its bounds, and whether it has to hold."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,11 +16,11 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of TLC. `holds` is what is expected of it. `empty` and `changes`: what a body can do to its workspace."""
+    """One run of TLC. `holds` is the expected verdict; `changes` and `empty` are what a body can do to its workspace."""
 
     name: str
     group: Group
-    says: str
+    description: str
     holds: bool = False
     slots: int = 3
     lanes: int = 1
@@ -36,7 +36,7 @@ class Case:
     world: tuple[str, ...] = ()
     invariants: tuple[str, ...] = ONE_LANE
     grows: bool = True
-    """Whether `--depth` adds executions to it."""
+    """Whether `--depth` adds executions to this case."""
 
     def config(self) -> str:
         """The text of TLC's configuration file."""
@@ -64,33 +64,33 @@ def _set(members: tuple[str, ...]) -> str:
     return f"{{{quoted}}}"
 
 
-def _one(name: str, says: str) -> Case:
-    return Case(name, Group.PROTOCOL, says, holds=True, steps=2, reruns=1, empty=True, world=("vanish",))
+def _one(name: str, description: str) -> Case:
+    return Case(name, Group.PROTOCOL, description, holds=True, steps=2, reruns=1, empty=True, world=("vanish",))
 
 
-def _several(name: str, says: str, lanes: int = 2) -> Case:
-    return Case(name, Group.PROTOCOL, says, holds=True, lanes=lanes, empty=True, world=("vanish",), invariants=SAFE)
+def _several(name: str, description: str, lanes: int = 2) -> Case:
+    return Case(name, Group.PROTOCOL, description, holds=True, lanes=lanes, empty=True, world=("vanish",), invariants=SAFE)
 
 
-def _late(name: str, says: str) -> Case:
+def _late(name: str, description: str) -> Case:
     world, checked = ("late-report",), ("Restorable", "Restored")
-    return Case(name, Group.RESTORE, says, holds=True, reruns=1, empty=True, world=world, invariants=(*SAFE, *checked))
+    return Case(name, Group.RESTORE, description, holds=True, reruns=1, empty=True, world=world, invariants=(*SAFE, *checked))
 
 
-def _rule(name: str, says: str) -> Case:
-    return Case(name, Group.RULE, says, off=(name,))
+def _rule(name: str, description: str) -> Case:
+    return Case(name, Group.RULE, description, off=(name,))
 
 
-def _rivals(name: str, says: str) -> Case:
-    return replace(_rule(name, says), lanes=2, invariants=SAFE)
+def _rivals(name: str, description: str) -> Case:
+    return replace(_rule(name, description), lanes=2, invariants=SAFE)
 
 
-def _restores(name: str, says: str) -> Case:
-    return replace(_rule(name, says), slots=2, reruns=1, world=("late-report",), invariants=("Restored",))
+def _restores(name: str, description: str) -> Case:
+    return replace(_rule(name, description), slots=2, reruns=1, world=("late-report",), invariants=("Restored",))
 
 
-def _limit(name: str, says: str) -> Case:
-    return Case(name, Group.LIMIT, says)
+def _limit(name: str, description: str) -> Case:
+    return Case(name, Group.LIMIT, description)
 
 
 _PROTOCOL = (
@@ -209,7 +209,7 @@ _LIMITS = (
 
 
 def cases(depth: int = 0) -> tuple[Case, ...]:
-    """All of them. What has to hold is checked with `depth` more executions than usual; a counterexample needs no more."""
+    """All cases. Those that have to hold get `depth` additional executions; a counterexample does not need them."""
     bounded = (*_PROTOCOL, *_RESTORE)
     deeper = (replace(case, slots=case.slots + depth) if case.grows else case for case in bounded)
     return (*deeper, *_RULES, *_LIMITS)

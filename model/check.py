@@ -1,4 +1,4 @@
-"""Checks every case with TLC: options in; a table, or one counterexample step by step, out. Exit code 1: not as expected."""
+"""The command of `make model`: checks every case with TLC and prints a table; exit code 1 if a result is not as expected."""
 
 import argparse
 import os
@@ -50,10 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make model", description="Check the publication protocol with TLC.")
     parser.add_argument(
-        "--depth", type=int, default=0, metavar="N", help="executions more than usual where the protocol has to hold"
+        "--depth", type=int, default=0, metavar="N", help="additional executions in the cases in which the protocol has to hold"
     )
-    parser.add_argument("--show", metavar="CASE", choices=[case.name for case in cases.cases()], help="tell one counterexample")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="cases at the same time")
+    parser.add_argument(
+        "--show", metavar="CASE", choices=[case.name for case in cases.cases()], help="print the counterexample of one case"
+    )
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="cases to check at once")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="threads for each case")
     return parser.parse_args(arguments)
 
@@ -71,7 +73,7 @@ def _check_all(screen: Console, checker: tlc.Checker, wanted: Sequence[cases.Cas
     with ThreadPoolExecutor(jobs) as pool:
         try:
             asked = {pool.submit(checker.check, case): case for case in wanted}
-            verdicts = _watched(asked)
+            verdicts = _collect_verdicts(asked)
         except BaseException:
             checker.stop()
             pool.shutdown(wait=True, cancel_futures=True)
@@ -79,15 +81,15 @@ def _check_all(screen: Console, checker: tlc.Checker, wanted: Sequence[cases.Cas
     screen.print(_table(wanted, verdicts))
     wrong = [case for case in wanted if verdicts[case.name].holds != case.holds]
     for case in wrong:
-        _tell(screen, case, verdicts[case.name])
+        _print_counterexample(screen, case, verdicts[case.name])
     screen.print(
         f"{len(wrong)} of {len(wanted)} cases are not as expected" if wrong else f"all {len(wanted)} cases are as expected"
     )
     return 1 if wrong else 0
 
 
-def _watched(asked: dict[Future[tlc.TlcVerdict], cases.Case]) -> dict[str, tlc.TlcVerdict]:
-    """Shows each case as it ends: in place on a terminal, as a line of its own when piped."""
+def _collect_verdicts(asked: dict[Future[tlc.TlcVerdict], cases.Case]) -> dict[str, tlc.TlcVerdict]:
+    """The verdicts by name of the case. Prints a line for each case that ends, and a progress bar on a terminal."""
     verdicts: dict[str, tlc.TlcVerdict] = {}
     screen = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.completed} of {task.total} cases"), TimeElapsedColumn())
@@ -127,7 +129,7 @@ def _row(case: cases.Case, verdict: tlc.TlcVerdict) -> tuple[str, ...]:
     length = "" if verdict.holds else str(len(verdict.trace) - 1)
     return (
         case.name,
-        case.says,
+        case.description,
         expected,
         f"[{colour}]{_found(verdict)}[/]",
         length,
@@ -147,16 +149,16 @@ def _show(screen: Console, checker: tlc.Checker, name: str) -> int:
     except BaseException:
         checker.stop()
         raise
-    _tell(screen, case, verdict)
+    _print_counterexample(screen, case, verdict)
     return 0 if verdict.holds == case.holds else 1
 
 
-def _tell(screen: Console, case: cases.Case, verdict: tlc.TlcVerdict) -> None:
-    screen.print(f"\n[bold]{case.name}[/bold]: {case.says}: {_found(verdict)}")
+def _print_counterexample(screen: Console, case: cases.Case, verdict: tlc.TlcVerdict) -> None:
+    screen.print(f"\n[bold]{case.name}[/bold]: {case.description}: {_found(verdict)}")
     if verdict.holds:
         return
     table = Table("", "who", "does what", "the target branch shows")
-    for number, line in enumerate(story.tell(verdict.trace), 1):
+    for number, line in enumerate(story.describe(verdict.trace), 1):
         table.add_row(str(number), line.who, line.did, line.target)
     screen.print(table)
     screen.print(

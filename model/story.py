@@ -1,15 +1,15 @@
-"""A counterexample told for people: TLC's states come in; who did what, and what the target branch showed then, leaves."""
+"""Describes a counterexample of TLC in readable lines: who did what, and the history of the target branch after it."""
 
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from model.tlc import Moment, State
+from model.tlc import State, TraceStep
 
 ROOT, MERGES, BY_HAND = 0, 10, 20
-THIRD = 20
-"""Numbers above it are the branches through which an accepted commit is restored."""
+RESTORE_BRANCHES = 20
+"""Branches with higher numbers are those through which an accepted commit is restored."""
 
 _WORDS = {
     "Stage": "stages its change on a branch of its own",
@@ -65,14 +65,14 @@ _CONDUCTOR = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One step: the actor, the deed, and the line of commits that the target branch shows after it."""
+    """One step: the actor, the action, and the history of the target branch after it."""
 
     who: str
     did: str
     target: str
 
 
-def tell(trace: Sequence[Moment]) -> Iterator[Line]:
+def describe(trace: Sequence[TraceStep]) -> Iterator[Line]:
     for before, after in itertools.pairwise(trace):
         who, did = _step(after.action, before.state, after.state)
         yield Line(who, did, history(after.state))
@@ -87,7 +87,7 @@ def history(state: State) -> str:
 
 
 def commit(number: int) -> str:
-    """A is where the branch began, C2 what execution 2 staged, M2 what its merge made, H1 the first commit made by hand."""
+    """A: the first commit. C2: staged by execution 2. M2: made by the merge of execution 2. H1: the first commit by hand."""
     if number == ROOT:
         return "A"
     if number > BY_HAND:
@@ -96,8 +96,8 @@ def commit(number: int) -> str:
 
 
 def branch(number: int) -> str:
-    """A staging branch, by the execution that owns it and by what it is for."""
-    kind = " (restore)" if number > THIRD else " (undo)" if number > MERGES else ""
+    """Names a staging branch by the execution that owns it and by its purpose."""
+    kind = " (restore)" if number > RESTORE_BRANCHES else " (undo)" if number > MERGES else ""
     return f"execution {number % 10}{kind}"
 
 
@@ -123,7 +123,7 @@ def _step(action: str, before: State, after: State) -> tuple[str, str]:
             return "cleanup or an operator", f"deletes the staging branch of {', '.join(map(branch, gone))}"
         case _:
             who = _actor(action, before, after)
-            return f"execution {who + 1}", _deed(action, who, before, after)
+            return f"execution {who + 1}", _action_text(action, who, before, after)
 
 
 def _given_up(before: State, after: State) -> int:
@@ -138,7 +138,7 @@ def _handed_out(after: State) -> str:
 
 
 def _actor(action: str, before: State, after: State) -> int:
-    """The client whose place changed. A report may end other clients too."""
+    """The client that moved: the one whose `pc` changed. A report may also end other clients."""
     moved = [who for who, (was, now) in enumerate(_pairs("pc", before, after)) if was != now]
     accepted = [who for who, (was, now) in enumerate(_pairs("out", before, after)) if was != now]
     return accepted[0] if action == "Report" and accepted else moved[0]
@@ -155,7 +155,7 @@ def _served(before: State, after: State) -> str:
     return f"refuses {of}: its branch is gone"
 
 
-def _deed(action: str, who: int, before: State, after: State) -> str:
+def _action_text(action: str, who: int, before: State, after: State) -> str:
     was, now = _texts(before, "pc")[who], _texts(after, "pc")[who]
     if action in _WORDS:
         return _WORDS[action]
@@ -174,7 +174,7 @@ def _deed(action: str, who: int, before: State, after: State) -> str:
 
 
 def _asked(before: State, after: State) -> str | None:
-    """The operation of a request that was not there before."""
+    """The operation of a newly sent request, if there is one."""
     old, new = (cast("list[dict[str, str]]", state["request"]) for state in (before, after))
     return next((now["op"] for was, now in zip(old, new, strict=True) if now["state"] == "sent" and was != now), None)
 

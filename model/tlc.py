@@ -1,4 +1,4 @@
-"""TLC as a function: a case comes in; how many states it saw, how long it took and, if there is one, the counterexample leave."""
+"""Runs TLC on a case and parses its output: the number of states, the duration and the counterexample, if there is one."""
 
 import re
 import shutil
@@ -29,11 +29,11 @@ _TOKEN = re.compile(r'<<|>>|\|->|[\[\]{},]|"[^"]*"|\w+')
 
 
 class CheckerError(Exception):
-    """TLC did not come to a verdict."""
+    """TLC ended without a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TraceStep:
     """One step of a counterexample: the action, and the state that it led to."""
 
     action: str
@@ -45,7 +45,7 @@ class TlcVerdict:
     states: int
     seconds: float
     violated: str | None = None
-    trace: tuple[Moment, ...] = ()
+    trace: tuple[TraceStep, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -69,8 +69,8 @@ class Checker:
             shutil.copy(SPECIFICATION, folder)
             (folder / "case.cfg").write_text(case.config())
             started = time.monotonic()
-            said = self._run(folder)
-            return read(said, time.monotonic() - started)
+            output = self._run(folder)
+            return parse(output, time.monotonic() - started)
 
     def stop(self) -> None:
         with self._lock:
@@ -101,16 +101,16 @@ class Checker:
 
 
 def install(cache: ArtifactCache, workers: int = 1) -> Checker:
-    """TLC and a Java for it, fetched into the cache where they are missing."""
+    """A checker with TLC and Java from the cache; downloads what is missing."""
     return Checker(java.find(cache).program, maven.jar(cache, _ARTIFACT), workers)
 
 
-def read(said: str, seconds: float) -> TlcVerdict:
-    """What TLC printed, understood."""
-    counts, violated = _COUNTS.search(said), _VIOLATED.search(said)
-    if counts is None or not (violated or "No error has been found" in said):
-        raise CheckerError(f"TLC came to no verdict; the end of what it said:\n{said[-2000:]}")
-    trace = tuple(Moment(action, _state(text)) for action, text in _STATE.findall(said))
+def parse(output: str, seconds: float) -> TlcVerdict:
+    """Parse the output of TLC; raises `CheckerError` if it contains no verdict."""
+    counts, violated = _COUNTS.search(output), _VIOLATED.search(output)
+    if counts is None or not (violated or "No error has been found" in output):
+        raise CheckerError(f"TLC printed no verdict; the end of its output:\n{output[-2000:]}")
+    trace = tuple(TraceStep(action, _state(text)) for action, text in _STATE.findall(output))
     return TlcVerdict(int(counts[2]), seconds, violated[1] if violated else None, trace)
 
 
@@ -119,7 +119,7 @@ def _state(text: str) -> State:
 
 
 def _value(tokens: list[str]) -> Value:
-    """Reads one value off the front of `tokens`: numbers, strings, booleans, tuples, sets and records."""
+    """Remove one value from the front of `tokens` and return it: a number, string, boolean, tuple, set or record."""
     match tokens.pop(0):
         case "<<":
             return _items(tokens, ">>")

@@ -1,7 +1,7 @@
 """The publication protocol against a real lakeFS: `python scripts/publication_smoke.py REPOSITORY [--base BRANCH] [--json]`.
 
-The same as `perago doctor --publication`: the lakeFS is that of the environment or `.env`, every check works on branches of its
-own. Exit code 0 if all checks hold, 1 if not.
+The same as `perago doctor --publication`: lakeFS is configured by the environment or `.env`, and every check uses its own
+branches. Exit code 0 if all checks hold, 1 if not.
 """
 
 import sys

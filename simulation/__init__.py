@@ -1,1 +1,1 @@
-"""The publication code of the program under every interleaving that a scheduler finds; `make simulate` runs it."""
+"""Runs the publication code of the program under many interleavings, chosen by a scheduler: `make simulate`."""

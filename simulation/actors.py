@@ -1,4 +1,4 @@
-"""Who moves in a simulation: workers and the requests they sent, each a greenlet that stops at every port call."""
+"""The actors of a simulation, which stop at every port call, and the requests that they send; each is a greenlet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from perago.errors import ConductorUnavailable, ConductorUnknown, LakeUnavailabl
 from perago.in_memory.lake import RequestStep
 
 UPDATES = frozenset({"merge", "relocate"})
-"""Two steps on the server, so they are requests of their own from the start."""
+"""Verbs with two steps on the server, which are always sent as separate requests."""
 WRITES = UPDATES | {
     "create_branch",
     "delete_branch",
@@ -24,25 +24,25 @@ WRITES = UPDATES | {
 CONDUCTOR = frozenset({"snapshot", "workflow", "task", "report"})
 
 
-class How(StrEnum):
-    """What becomes of the port call that an actor stands before, or waits for."""
+class CallOutcome(StrEnum):
+    """The outcome of the port call at which an actor has stopped, or for which it waits."""
 
     GO = "go"
     DOWN = "cannot reach the server"
     LOSE = "loses the answer"
-    """The request is on its way, and the client gives up waiting."""
+    """The request was sent, and the client stops waiting for the reply."""
     CRASH = "crashes before"
     DIE = "crashes during"
-    """The request is on its way, and the client is no more."""
+    """The request was sent, and the client crashes."""
 
 
 class Crash(GreenletExit):
-    """A process that is gone: nothing of it runs any more, no cleanup either."""
+    """Ends a crashed process at once: its cleanup does not run either."""
 
 
 @dataclass(eq=False)
 class Request:
-    """What a server was asked, going on whether or not its sender still waits."""
+    """A request to a server, which continues whether or not its sender still waits."""
 
     name: str
     sender: "Actor"
@@ -59,7 +59,7 @@ class Request:
     def _serve(self) -> None:
         try:
             self._answer = self.effect()
-        except Exception as error:  # noqa: BLE001  the sender gets it, if there still is one
+        except Exception as error:  # noqa: BLE001  passed on to the sender, if it still waits
             self._error = error
 
     def answer(self) -> Any:
@@ -69,7 +69,7 @@ class Request:
 
 
 class Actor:
-    """A process that talks to servers: `work` runs in it and reaches them through `call` alone."""
+    """A process that sends requests: `work` runs in it and reaches the servers only through `call`."""
 
     def __init__(self, name: str, hub: "Hub", work: Callable[["Actor"], None]) -> None:
         self.name, self.hub = name, hub
@@ -78,7 +78,7 @@ class Actor:
         self.is_crashed = False
         self.faults: set[str] = set()
         self.last_head: str | None = None
-        """What the last read of the target's head showed."""
+        """The commit that it last read as the head of the target branch."""
         self.process = greenlet(lambda: work(self), hub.main)
         self._sent: dict[str, int] = {}
         self._effect: Callable[[], Any] | None = None
@@ -88,9 +88,9 @@ class Actor:
             raise Crash
         self.verb, self._effect = verb, effect
         how = self._stop()
-        if how is How.DOWN:
+        if how is CallOutcome.DOWN:
             raise _down(verb)
-        if how is How.LOSE:
+        if how is CallOutcome.LOSE:
             self.send()
             raise _unknown(verb)
         return self._updated() if verb in UPDATES else effect()
@@ -99,27 +99,27 @@ class Actor:
         request = self.waits_for = self.send()
         how = self._stop()
         self.waits_for = None
-        if how is How.LOSE:
+        if how is CallOutcome.LOSE:
             raise _unknown(self.verb)
         return request.answer()
 
     def send(self) -> Request:
-        """The call at hand as a request that goes its own way."""
+        """Send the current call as a separate request."""
         assert self._effect is not None
         number = self._sent[self.verb] = self._sent.get(self.verb, 0) + 1
         name = f"{self.name}/{self.verb}" + (f"-{number}" if number > 1 else "")
         return self.hub.add(Request(name, self, self.verb, self._effect))
 
-    def _stop(self) -> How:
-        how: How = self.hub.main.switch()
+    def _stop(self) -> CallOutcome:
+        how: CallOutcome = self.hub.main.switch()
         return how
 
-    def hows(self) -> tuple[How, ...]:
+    def outcomes(self) -> tuple[CallOutcome, ...]:
         if self.waits_for is not None:
-            return (How.LOSE, How.DIE)
+            return (CallOutcome.LOSE, CallOutcome.DIE)
         if self.verb in WRITES:
-            return (How.GO, How.CRASH, How.DOWN, How.LOSE, How.DIE)
-        return (How.GO, How.CRASH, How.DOWN)
+            return (CallOutcome.GO, CallOutcome.CRASH, CallOutcome.DOWN, CallOutcome.LOSE, CallOutcome.DIE)
+        return (CallOutcome.GO, CallOutcome.CRASH, CallOutcome.DOWN)
 
     def crash(self) -> None:
         self.is_crashed = True
@@ -127,7 +127,10 @@ class Actor:
 
 
 class Hub:
-    """Who is there, most recently moved last; and how each of them moves. Runs in the greenlet that made it."""
+    """Holds all actors and requests in the order of their last moves, and resumes one at a time.
+
+    The greenlet that creates it is the one to which actors and requests return when they stop.
+    """
 
     def __init__(self) -> None:
         self.main = getcurrent()
@@ -136,12 +139,12 @@ class Hub:
         self.order: list[str] = []
 
     def gate(self, _verb: str, step: RequestStep) -> None:
-        """The lake's: a request that is under way stops between its two steps."""
+        """The gate of the lake: an update stops between its two steps."""
         if step is RequestStep.BETWEEN:
             self.main.switch()
 
     def between_reads(self) -> None:
-        """Conductor's: who asks about a task and its workflow stops between the two reads."""
+        """The hook of Conductor: an actor that asks about a task and its workflow stops between the two reads."""
         asking = next((actor for actor in self.actors.values() if actor.process is getcurrent()), None)
         if asking is not None:
             asking.call("workflow", _nothing)
@@ -152,27 +155,27 @@ class Hub:
         return request
 
     def start(self, actor: Actor) -> None:
-        """To its first port call."""
+        """Run the actor up to its first port call."""
         self.actors[actor.name] = actor
         self.order.append(actor.name)
         actor.process.switch()
-        self._bury(actor)
+        self._remove_if_ended(actor)
 
-    def can_move(self) -> list[tuple[str, tuple[How, ...]]]:
-        """Most recent first. Whoever waits for a request can only stop waiting."""
-        return [(name, self._hows(name)) for name in reversed(self.order)]
+    def can_move(self) -> list[tuple[str, tuple[CallOutcome, ...]]]:
+        """Actors and requests with their possible outcomes, last moved first. An actor that waits can only stop waiting."""
+        return [(name, self._outcomes(name)) for name in reversed(self.order)]
 
     def verb_of(self, name: str) -> str:
         return (self.requests.get(name) or self.actors[name]).verb
 
     def has_update_of(self, name: str) -> bool:
-        """Sent before what the actor reads now, and not to be changed by it."""
+        """The actor has an update in progress, sent before its current read and so independent of what it reads."""
         return any(request.sender.name == name and request.verb in UPDATES for request in self.requests.values())
 
-    def _hows(self, name: str) -> tuple[How, ...]:
-        return (How.GO,) if name in self.requests else self.actors[name].hows()
+    def _outcomes(self, name: str) -> tuple[CallOutcome, ...]:
+        return (CallOutcome.GO,) if name in self.requests else self.actors[name].outcomes()
 
-    def move(self, name: str, how: How) -> None:
+    def move(self, name: str, how: CallOutcome) -> None:
         self.order.remove(name)
         self.order.append(name)
         if (request := self.requests.get(name)) is not None:
@@ -180,20 +183,20 @@ class Hub:
         else:
             self._resume(self.actors[name], how)
 
-    def _resume(self, actor: Actor, how: How) -> None:
-        if how is not How.GO:
+    def _resume(self, actor: Actor, how: CallOutcome) -> None:
+        if how is not CallOutcome.GO:
             actor.faults.add(actor.verb)
-        if how is How.DIE and actor.waits_for is None:
+        if how is CallOutcome.DIE and actor.waits_for is None:
             actor.send()
-        if how in (How.CRASH, How.DIE):
+        if how in (CallOutcome.CRASH, CallOutcome.DIE):
             actor.crash()
         else:
             actor.process.switch(how)
         self._settle(actor)
 
     def _settle(self, actor: Actor) -> None:
-        """Sending an update and the server's first half of it are one step: apart from each other they look the same."""
-        self._bury(actor)
+        """Run the first step of an update together with its sending: a stop between the two would make no visible difference."""
+        self._remove_if_ended(actor)
         request = actor.waits_for
         if request is not None and not request.has_begun and not actor.process.dead:
             self._serve(request)
@@ -210,10 +213,10 @@ class Hub:
         if sender.waits_for is request and not sender.process.dead:
             self.order.remove(sender.name)
             self.order.append(sender.name)
-            sender.process.switch(How.GO)
+            sender.process.switch(CallOutcome.GO)
             self._settle(sender)
 
-    def _bury(self, actor: Actor) -> None:
+    def _remove_if_ended(self, actor: Actor) -> None:
         if actor.process.dead and actor.name in self.actors:
             del self.actors[actor.name]
             self.order.remove(actor.name)
@@ -221,16 +224,16 @@ class Hub:
     def crash_all(self) -> None:
         for actor in list(self.actors.values()):
             actor.crash()
-            self._bury(actor)
+            self._remove_if_ended(actor)
 
     def drain(self) -> None:
-        """Let every request that is still under way come to its end."""
+        """Let all requests finish."""
         while self.requests:
             self._serve(next(iter(self.requests.values())))
 
 
 def _nothing() -> None:
-    """The read itself is what the stop is in front of."""
+    """Do nothing: the read follows after the stop."""
 
 
 def _down(verb: str) -> Exception:

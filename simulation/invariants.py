@@ -1,4 +1,4 @@
-"""What has to hold after every step: the lake and what Conductor accepted come in; the first rule that is broken leaves."""
+"""Checks the invariants after every move: compares the lake with what Conductor accepted, and raises the first violation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ _NOT_REFUSED = ("broke off", "no connection", "no answer", "moved right after")
 
 
 class RuleBroken(BaseException):
-    """A rule that does not hold, and what was seen instead. No spine and no server may take it for a fault of its own."""
+    """A violated rule, and what was seen. A `BaseException`, so that neither the transaction nor a server handles it."""
 
     def __init__(self, rule: str, seen: str) -> None:
         super().__init__(f"{rule}: {seen}")
@@ -30,7 +30,7 @@ class RuleBroken(BaseException):
 
 
 class Author(Protocol):
-    """An execution, as far as it can be judged. `place` is its workflow and step."""
+    """The part of an execution that the checks need. `place` is its workflow and step."""
 
     @property
     def name(self) -> str: ...
@@ -51,14 +51,14 @@ class Author(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedResult:
-    """An output that Conductor took. `is_exact`: a publication; a no-op may still get one abandoned child."""
+    """An output that Conductor accepted. `is_exact`: it is a publication; a no-op may still get one abandoned child."""
 
     commit: CommitId
     source: CommitId
     task_id: TaskId
     place: tuple[int, int]
     is_late: bool = False
-    """Conductor had handed the task out again: until it is restored, another result of the task may be in its place."""
+    """Conductor had handed out the task again: until a restoration, another result of the task may be in its place."""
 
     @property
     def is_exact(self) -> bool:
@@ -67,7 +67,7 @@ class AcceptedResult:
 
 @dataclass(frozen=True, slots=True)
 class BranchMove:
-    """The target's head went from one commit to another, by a request of `author`."""
+    """A request of `author` moved the head of the target branch from one commit to another."""
 
     author: str
     before: CommitId
@@ -82,12 +82,12 @@ class Oracle:
     prefix: str
     setting: Setting
     author_of: Callable[[Commit], Author | None]
-    line: list[AcceptedResult] = field(default_factory=list[AcceptedResult])
+    accepted_results: list[AcceptedResult] = field(default_factory=list[AcceptedResult])
     moves: list[BranchMove] = field(default_factory=list[BranchMove])
     by_hand: dict[CommitId, set[str]] = field(default_factory=dict[CommitId, set[str]])
-    """Commits made by hand, and who has read the target's head since, before it sent a request to move it."""
+    """Commits made by hand, each with the actors that have read the head since, without an update of their own in progress."""
     last_read: dict[str, CommitId] = field(default_factory=dict[str, CommitId])
-    """What each reader of the target's head saw there last."""
+    """The head that each actor last read."""
 
     def __post_init__(self) -> None:
         self._store: Store = self.lake._repositories[self.repository]
@@ -101,10 +101,10 @@ class Oracle:
     def _now(self) -> Record:
         return self._store.branches[self.branch].record
 
-    # what happens
+    # events
 
     def accepted(self, author: Author, commit: CommitId, *, is_late: bool) -> None:
-        """Directly on its input (or the input itself), with exactly the content that this execution made of it."""
+        """Check that an accepted commit is its input or directly on it, and has exactly the content that the execution made."""
         source = author.source.ref
         made = self._store.commits[commit]
         if commit != source and made.parents != (source,):
@@ -114,11 +114,11 @@ class Oracle:
         wanted = author.expected(self.lake.content(self.repository, source))
         if self.lake.content(self.repository, commit) != wanted:
             raise RuleBroken("an accepted publication has exactly its content", f"{author.name}'s {commit[:8]} has another")
-        self.line.append(AcceptedResult(commit, source, author.attempt.task_id, author.place, is_late))
+        self.accepted_results.append(AcceptedResult(commit, source, author.attempt.task_id, author.place, is_late))
 
     def taken_back(self, is_completed: Callable[[TaskId], bool]) -> None:
-        """A workflow was rerun or restarted: what it had accepted from that step on is for the new run to replace."""
-        self.line = [entry for entry in self.line if is_completed(entry.task_id)]
+        """Forget results whose tasks a rerun or a restart has reset: the new run may replace them."""
+        self.accepted_results = [entry for entry in self.accepted_results if is_completed(entry.task_id)]
 
     def read_head(self, reader: str) -> None:
         self.last_read[reader] = self.head
@@ -126,19 +126,19 @@ class Oracle:
             readers.add(reader)
 
     def step(self, mover: str) -> None:
-        """After every step of the simulation; looks at more only if the target moved or something was accepted."""
+        """Check the branch after a move of the simulation, as far as the head moved or a result was accepted."""
         record = self._now()
         if record.head != self._record.head:
             self.moves.append(BranchMove(mover, self._record.head, record.head))
             if self._foreign(record.head) != self._outside:
                 raise RuleBroken("nothing outside the prefix changed", f"{mover} changed it")
-            self._by_hand_is_kept(mover, self._record.head, record.head)
+            self._check_by_hand_kept(mover, self._record.head, record.head)
         self._record = record
-        if self.line:
-            self._line_is_visible()
+        if self.accepted_results:
+            self._check_accepted_is_visible()
 
     def ended(self, author: Author) -> None:
-        """An execution that came to its end by itself."""
+        """Check an execution that ended without a crash: no staging branch is left, and a refused one moved nothing."""
         if not author.faults & {"create_branch", "delete_branch"}:
             for branch in self._store.branches:
                 name = staging_names.parse(branch)
@@ -148,18 +148,18 @@ class Oracle:
                 ):
                     raise RuleBroken("a finished execution leaves no staging branch", f"{author.name} left {branch}")
         if author.outcome is not None and author.outcome.status is not TaskStatus.COMPLETED:
-            self._refused(author, author.outcome.reason or "")
+            self._check_refused(author, author.outcome.reason or "")
 
     def settled(self, *, is_calm: bool) -> None:
-        """Nothing moves any more, and whatever moved came to its end by itself."""
-        if is_calm and not self.line:
+        """Check the end of a schedule in which all executions ended without a fault."""
+        if is_calm and not self.accepted_results:
             raise RuleBroken(NO_WINNER, "none was accepted")
         self.restored()
 
     def restored(self) -> None:
-        """Also what Conductor accepted late, unless another workflow has published on the other result: a documented limit."""
+        """Check that late results are visible, unless another workflow has published on the other result: a documented limit."""
         shown = list(self.history(self.head))
-        for entry in self.line:
+        for entry in self.accepted_results:
             if entry.is_exact and entry.commit not in shown and not self._has_gone_on(entry, shown):
                 raise RuleBroken(NOT_RESTORED, f"{entry.commit[:8]} is not on the branch")
 
@@ -169,7 +169,7 @@ class Oracle:
             if name is not None and is_over(name):
                 raise RuleBroken("no staging branch of a finished attempt survives a collection", branch)
 
-    # how it is judged
+    # checks
 
     def commit(self, commit: CommitId) -> Commit:
         return self._store.commits[commit]
@@ -182,58 +182,58 @@ class Oracle:
                 return
             commit = self._store.commits[commit.first_parent]
 
-    def _line_is_visible(self) -> None:
+    def _check_accepted_is_visible(self) -> None:
         shown = list(self.history(self.head))
-        for entry in self.line:
+        for entry in self.accepted_results:
             if entry.is_exact and entry.commit not in shown and not (entry.is_late and self._is_excused(entry, shown)):
                 raise RuleBroken(LOST, f"{entry.commit[:8]} is lost")
-        self.line = [self._protected(entry, shown) for entry in self.line]
-        if self.setting.is_one_line and not self.setting.takes_late_reports:
-            self._nothing_is_on_top(shown)
+        self.accepted_results = [self._protected(entry, shown) for entry in self.accepted_results]
+        if self.setting.is_single_chain and not self.setting.takes_late_reports:
+            self._check_nothing_on_top(shown)
 
     def _is_excused(self, entry: AcceptedResult, shown: list[CommitId]) -> bool:
-        """Another result of the same task is in its place, where a restoration finds it, or others have gone on from that."""
+        """A late result may be missing: the branch is where a restoration can put it back, or another workflow has continued."""
         return self.head == entry.source or self._other_result(entry, shown) == 0 or self._has_gone_on(entry, shown)
 
     def _has_gone_on(self, entry: AcceptedResult, shown: list[CommitId]) -> bool:
-        """Another workflow, which was started from another result of the same task, has published on it, accepted or not."""
+        """Another workflow was started from another result of the same task and has published on it, accepted or not."""
         place = self._other_result(entry, shown)
         on_it = self.author_of(self.commit(shown[place - 1])) if place else None
         return place is not None and on_it is not None and on_it.source.ref == shown[place] and on_it.place[0] != entry.place[0]
 
     def _other_result(self, entry: AcceptedResult, shown: list[CommitId]) -> int | None:
-        """Where in the history another result of the entry's task is in its place."""
+        """The index in the history of another result of the same task on the same input, if there is one."""
         place = next((at for at, commit in enumerate(shown) if self.commit(commit).first_parent == entry.source), None)
         other = None if place is None else self.author_of(self.commit(shown[place]))
         return place if other is not None and other.attempt.task_id == entry.task_id else None
 
     def _protected(self, entry: AcceptedResult, shown: list[CommitId]) -> AcceptedResult:
-        """From when another accepted publication is on top of it, a late one is like any other."""
+        """A late result counts as any other one as soon as another accepted publication is on top of it."""
         if not entry.is_late or entry.commit not in shown:
             return entry
         above = shown[: shown.index(entry.commit)]
-        return replace(entry, is_late=not any(other.commit in above for other in self.line))
+        return replace(entry, is_late=not any(other.commit in above for other in self.accepted_results))
 
-    def _nothing_is_on_top(self, shown: list[CommitId]) -> None:
-        last = self.line[-1]
+    def _check_nothing_on_top(self, shown: list[CommitId]) -> None:
+        last = self.accepted_results[-1]
         if last.commit not in shown:
             return
         above = shown[: shown.index(last.commit)]
         leftovers = [commit for commit in above if self._is_left_over(commit, last)]
         if last.is_exact and leftovers:
-            raise RuleBroken(LOST, f"{last.commit[:8]} is buried by {leftovers[0][:8]}")
+            raise RuleBroken(LOST, f"{last.commit[:8]} is below the unaccepted {leftovers[0][:8]}")
         if len(leftovers) > 1 or any(self._store.commits[left].first_parent != last.commit for left in leftovers):
             raise RuleBroken(
                 "after a no-op there is at most one abandoned publication", ", ".join(left[:8] for left in leftovers)
             )
 
     def _is_left_over(self, commit: CommitId, last: AcceptedResult) -> bool:
-        """Made for a step that is over, and on top of what was accepted since."""
+        """The commit was made for a step that has already been accepted, or for an earlier one."""
         author = self.author_of(self._store.commits[commit])
         return author is not None and author.place <= last.place
 
-    def _by_hand_is_kept(self, mover: str, before: CommitId, after: CommitId) -> None:
-        """Only rule 1 protects it: one that the mover has seen is removed as the head itself and where the setting says so."""
+    def _check_by_hand_kept(self, mover: str, before: CommitId, after: CommitId) -> None:
+        """A commit by hand that the mover has seen may only be removed if it was the head and the setting allows it (rule 1)."""
         if not self.by_hand:
             return
         gone = set(self.history(before)) - set(self.history(after))
@@ -242,8 +242,8 @@ class Oracle:
             if mover in self.by_hand[commit] and not is_replaced:
                 raise RuleBroken(BY_HAND_LOST, f"{mover} removed {commit[:8]}")
 
-    def _refused(self, author: Author, reason: str) -> None:
-        """It moved nothing, unless another's request slipped in between or came right after: then it stood in that one's way."""
+    def _check_refused(self, author: Author, reason: str) -> None:
+        """A refused execution moved nothing, unless the request of another one was applied directly before or after its own."""
         own = [move for move in self.moves if move.author == author.name]
         if not own or any(words in reason for words in _NOT_REFUSED) or own[-1].after == own[0].before:
             return

@@ -1,4 +1,7 @@
-"""The protocol with one rule switched off, without a switch in the program: other ports for the workers of a simulation."""
+"""The protocol with one rule switched off: ports for simulated workers that break the rule.
+
+The program itself has no such switch.
+"""
 
 import contextlib
 from collections.abc import Callable
@@ -16,23 +19,23 @@ from perago.protocol import head, staging_names
 from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
 from simulation import explore, ports
 from simulation.actors import Actor
-from simulation.explore import Family, Worlds
+from simulation.explore import Family, WorldFactory
 from simulation.setup import Setting
 from simulation.world import Fence, Rules, Worker, World
 
-# What is asked of Conductor.
+# Requests to Conductor
 
 
-class TakesAllForAbandoned(Fence):
-    """Takes the task of every head for a failed one."""
+class TreatsAllAsAbandoned(Fence):
+    """Treats the task of every head as failed."""
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         seen = super().look_up(task_id, workflow_id)
         return replace(seen, status=TaskState.FAILED) if workflow_id is None else seen
 
 
-class TakesDisplacingForAbandoned(Fence):
-    """Takes the task of a head for a failed one if Conductor accepted another commit from it."""
+class TreatsDisplacingAsAbandoned(Fence):
+    """Treats the task of a head as failed if Conductor accepted another commit from it."""
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         seen = super().look_up(task_id, workflow_id)
@@ -40,8 +43,8 @@ class TakesDisplacingForAbandoned(Fence):
         return replace(seen, status=TaskState.FAILED) if workflow_id is None and is_other else seen
 
 
-class TakesEndedForAbandoned(Fence):
-    """Takes an unfinished task for a failed one if its workflow is over, however short a time ago."""
+class TreatsEndedAsAbandoned(Fence):
+    """Treats an unfinished task as failed if its workflow has ended, even if it ended a moment ago."""
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         seen = super().look_up(task_id, workflow_id)
@@ -49,15 +52,15 @@ class TakesEndedForAbandoned(Fence):
         return replace(seen, status=TaskState.FAILED) if is_over and seen.status in UNFINISHED_TASK else seen
 
 
-class NeverYields(Fence):
-    """Takes every rival for one that started later."""
+class NeverGivesWay(Fence):
+    """Treats every rival as one that started later."""
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         return replace(super().look_up(task_id, workflow_id), workflow_created=2**62)
 
 
-class AlwaysYields(Fence):
-    """Takes every rival for one that started first."""
+class AlwaysGivesWay(Fence):
+    """Treats every rival as one that started first."""
 
     def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None = None) -> Snapshot:
         return replace(super().look_up(task_id, workflow_id), workflow_created=0)
@@ -65,7 +68,7 @@ class AlwaysYields(Fence):
 
 @dataclass
 class RemembersAttempt(Fence):
-    """The attempt fence answers from memory, but for the calls that `is_fresh` tells by the port's last verb before them."""
+    """Repeats the last answer of the attempt fence, unless `is_fresh` is true for the last verb called before the fence."""
 
     is_fresh: Callable[[str], bool] = field(kw_only=True)
     remembered: Snapshot | None = None
@@ -77,7 +80,7 @@ class RemembersAttempt(Fence):
 
 
 class RemembersCompleted(ports.NetConductor):
-    """Asks no more about a task that it saw completed."""
+    """Does not ask again about a task that it has seen completed."""
 
     def __init__(self, actor: Actor, conductor: FakeConductor, take: Callable[[Outcome], None]) -> None:
         super().__init__(actor, conductor, take)
@@ -90,11 +93,11 @@ class RemembersCompleted(ports.NetConductor):
         return seen
 
 
-# What is asked of the lake.
+# Requests to the lake
 
 
-class OwnNames(ports.NetLake):
-    """Knows the staging branches that it made and that are still there."""
+class TracksOwnBranches(ports.NetLake):
+    """Keeps a list of the staging branches that it created and has not deleted."""
 
     def __init__(self, actor: Actor, lake: MemoryLake) -> None:
         super().__init__(actor, lake)
@@ -110,8 +113,8 @@ class OwnNames(ports.NetLake):
             self._own.remove(branch)
 
 
-class Unrevoking(OwnNames):
-    """Leaves the staging branches of others alone."""
+class NeverRevokes(TracksOwnBranches):
+    """Does not delete the staging branches of rivals."""
 
     def delete_branch(self, repository: Repository, branch: BranchName) -> None:
         if branch in self._own:
@@ -119,7 +122,7 @@ class Unrevoking(OwnNames):
 
 
 class AnnouncesLate(ports.NetLake):
-    """Works on a branch with a name of its own, and gives it the name that others look for after its first look for theirs."""
+    """Uses a private branch name until its first listing of rivals, and renames the branch to its staging name only then."""
 
     def __init__(self, actor: Actor, lake: MemoryLake) -> None:
         super().__init__(actor, lake)
@@ -150,8 +153,8 @@ class AnnouncesLate(ports.NetLake):
         branches[public] = branches.pop(private)
 
 
-class ListsOnce(OwnNames):
-    """Sees no rivals after it made its staging branch late, when it had looked for them before."""
+class ListsOnce(TracksOwnBranches):
+    """Finds no rivals if it created its staging branch after a first listing: it does not list again."""
 
     _has_listed = _is_late = False
 
@@ -164,60 +167,60 @@ class ListsOnce(OwnNames):
         return [] if self._is_late else super().branches(repository, prefix, page=page)
 
 
-class UndoesUnclaimed(OwnNames):
-    """Sees no rivals when it has made a second staging branch beside its first."""
+class UndoesWithoutClaim(TracksOwnBranches):
+    """Finds no rivals while it has a second staging branch, the one for the undo."""
 
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
         return [] if len(self._own) > 1 else super().branches(repository, prefix, page=page)
 
 
-class RestoresUnclaimed(OwnNames):
-    """Sees no rivals when it has made a staging branch for the restoration of a commit."""
+class RestoresWithoutClaim(TracksOwnBranches):
+    """Finds no rivals while it has a staging branch for the restoration of a commit."""
 
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
         restores = len(self._own) == 1 and self._own[0].endswith(staging_names.RESTORE)
         return [] if restores else super().branches(repository, prefix, page=page)
 
 
-class Uninterrupting(ports.NetLake):
-    """Lets updates that are under way go on."""
+class NeverInterrupts(ports.NetLake):
+    """Has no barrier: updates that are in progress continue."""
 
     def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
-        """Says it did."""
+        """Reports success without a request."""
 
 
-class RestoresUninterrupting(OwnNames):
-    """Lets updates that are under way go on when it has no staging branch: before it looks whether it has to restore a commit."""
+class RestoresWithoutBarrier(TracksOwnBranches):
+    """Has no barrier while it has no staging branch, that is, before it decides whether to restore a commit."""
 
     def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
         if self._own:
             super().interrupt_updates(repository, branch)
 
 
-class DisappearsInDoubt(ports.NetLake):
-    """Deletes its staging branch as soon as the answer to the publish request is lost."""
+class DeletesBranchOnLostReply(ports.NetLake):
+    """Deletes its staging branch as soon as the reply to the publish request is lost, before it has read the head."""
 
     def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
         try:
             return super().merge(repository, source, target, **kwargs)
         except LakeUnknown:
-            self._disappear(repository, source)
+            self._delete_own(repository, source)
             raise
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, **kwargs: Any) -> None:
         try:
             super().relocate(repository, target, to, **kwargs)
         except LakeUnknown:
-            self._disappear(repository, to)
+            self._delete_own(repository, to)
             raise
 
-    def _disappear(self, repository: Repository, branch: BranchName) -> None:
+    def _delete_own(self, repository: Repository, branch: BranchName) -> None:
         with contextlib.suppress(LakeNotFound):
             self.delete_branch(repository, branch)
 
 
-class DisappearsUninterrupting(DisappearsInDoubt):
-    """And interrupts updates only if it has revoked. To do so always covers for rivals that have disappeared."""
+class DeletesBranchWithoutBarrier(DeletesBranchOnLostReply):
+    """Also has a barrier only after a revocation: a barrier before every relocation would hide the missing rule."""
 
     _has_revoked = False
 
@@ -231,7 +234,7 @@ class DisappearsUninterrupting(DisappearsInDoubt):
 
 
 class ClaimsAnyMerge(ports.NetLake):
-    """Takes the head for a merge of its own after the answer to its merge was lost."""
+    """Treats any head as its own merge after the reply to its merge was lost."""
 
     def __init__(self, actor: Actor, lake: MemoryLake) -> None:
         super().__init__(actor, lake)
@@ -249,8 +252,8 @@ class ClaimsAnyMerge(ports.NetLake):
         return found if self._lost is None else replace(found, metadata=self._lost)
 
 
-class ByCommit(ports.NetLake):
-    """Publishes the commit that it staged, whatever became of the branch."""
+class PublishesByCommitId(ports.NetLake):
+    """Publishes the commit that it staged, even if the staging branch was deleted."""
 
     def __init__(self, actor: Actor, lake: MemoryLake) -> None:
         super().__init__(actor, lake)
@@ -272,7 +275,7 @@ class ByCommit(ports.NetLake):
         super().relocate(repository, target, self._pinned(repository, to), **kwargs)
 
     def _pinned(self, repository: Repository, branch: BranchName) -> BranchName:
-        """A name that no other attempt knows stands for the commit id."""
+        """A branch at the staged commit, with a name that no other attempt knows: publishing it is publishing by commit id."""
         commit = self._staged[branch]
         pin = BranchName(f"pin-{commit}")
         store = self.lake._repositories[repository]
@@ -280,8 +283,8 @@ class ByCommit(ports.NetLake):
         return pin
 
 
-class Handleless(ByCommit):
-    """Moves the target back to the input's commit id; a change of its own is published by name."""
+class MovesBackByCommitId(PublishesByCommitId):
+    """Moves the target back by the id of the input commit, without a handle; publishes its own changes by branch name."""
 
     def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
         return ports.NetLake.merge(self, repository, source, target, **kwargs)
@@ -293,8 +296,8 @@ class Handleless(ByCommit):
         return branch if is_own else super()._pinned(repository, branch)
 
 
-class Unverifying(ports.NetLake):
-    """Takes every merge for the one it wanted."""
+class SkipsVerification(ports.NetLake):
+    """Treats every merge as verified."""
 
     def __init__(self, actor: Actor, lake: MemoryLake) -> None:
         super().__init__(actor, lake)
@@ -317,7 +320,7 @@ class Unverifying(ports.NetLake):
 
 
 class MendsAnything(ports.NetLake):
-    """Takes whatever its merge met for a commit of an earlier execution of its task."""
+    """Treats the unexpected commit below its merge as one of an earlier execution of its task, and mends it."""
 
     def __init__(self, actor: Actor, lake: MemoryLake) -> None:
         super().__init__(actor, lake)
@@ -333,49 +336,49 @@ class MendsAnything(ports.NetLake):
         return found if self._labels is None else replace(found, metadata=self._labels)
 
 
-# Not rules of the protocol: faults that show that each thing the oracle looks for is found.
+# Faults that are no rules of the protocol: each violates one invariant, to show that the oracle detects it.
 
 
-class Garbling(ports.NetLake):
-    """Stages other bytes than the body wrote."""
+class StagesOtherBytes(ports.NetLake):
+    """Stages bytes that differ from those that the body wrote."""
 
     def upload(self, repository: Repository, branch: BranchName, path: ObjectPath, data: bytes) -> None:
         super().upload(repository, branch, path, data[1:])
 
 
-class Spilling(ports.NetLake):
-    """Writes beside its prefix."""
+class WritesOutsidePrefix(ports.NetLake):
+    """Writes an object outside the prefix."""
 
     def upload(self, repository: Repository, branch: BranchName, path: ObjectPath, data: bytes) -> None:
         super().upload(repository, branch, path, data)
         super().upload(repository, branch, ObjectPath("outside"), data)
 
 
-class Littering(ports.NetLake):
+class LeavesStagingBranches(ports.NetLake):
     """Never deletes a staging branch."""
 
     def delete_branch(self, repository: Repository, branch: BranchName) -> None:
-        """Says it did."""
+        """Reports success without a request."""
 
 
-class Denying(ports.NetLake):
-    """Merges, and says that it was not allowed to."""
+class DeniesMerge(ports.NetLake):
+    """Merges, and then reports that the source branch does not exist."""
 
     def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
         super().merge(repository, source, target, **kwargs)
         raise LakeNotFound(f"branch {source} does not exist")
 
 
-class Uncollected(World):
-    """A collection that finds nothing."""
+class CollectsNothing(World):
+    """A garbage collection that finds nothing."""
 
     def collect(self) -> None:
-        """Has nothing to do."""
+        """Deletes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A rule that is switched off, and where to look for what it does: these schedules in turn with random ones."""
+    """A rule that is switched off, and the families of schedules in which a violation is likely."""
 
     rules: Rules
     families: tuple[Family, ...]
@@ -391,46 +394,46 @@ def _remembers(is_fresh: Callable[[str], bool]) -> Callable[[Worker, ports.NetCo
 _ABOUT_TO_LIST, _LATE_HANDLE, _HELD, _IN_DOUBT, _LOST_ANSWER = explore.GUIDED
 _UNDONE = explore.HANDS[-1]
 _LISTING, _LOOKING = frozenset({"branches", "peek"}), frozenset({"head", "task"})
-"""The last calls before the attempt fence of a claim, and before that of a replacement."""
+"""The verbs directly before the attempt fence of a claim, and directly before that of a replacement."""
 
 RULES = {
-    "verify-abandonment": Mutation(Rules(fence=TakesAllForAbandoned), explore.STALE),
-    "displaced": Mutation(Rules(fence=TakesDisplacingForAbandoned), explore.LATE_OF_TWO[-1:]),
-    "ended-long-before": Mutation(Rules(fence=TakesEndedForAbandoned), explore.BETWEEN_READS),
+    "verify-abandonment": Mutation(Rules(fence=TreatsAllAsAbandoned), explore.STALE),
+    "displaced": Mutation(Rules(fence=TreatsDisplacingAsAbandoned), explore.LATE_OF_TWO[-1:]),
+    "ended-long-before": Mutation(Rules(fence=TreatsEndedAsAbandoned), explore.BETWEEN_READS),
     "announce-first": Mutation(Rules(lake=AnnouncesLate), (_ABOUT_TO_LIST,)),
     "list-again": Mutation(Rules(lake=ListsOnce), (_LATE_HANDLE,)),
-    "order": Mutation(Rules(fence=NeverYields), explore.CALM_RIVALS),
-    "one-order": Mutation(Rules(fence=AlwaysYields), explore.CALM_RIVALS),
-    "revoke": Mutation(Rules(lake=Unrevoking), explore.OVERTAKING),
-    "barrier": Mutation(Rules(lake=Uninterrupting), (_HELD,)),
+    "order": Mutation(Rules(fence=NeverGivesWay), explore.CALM_RIVALS),
+    "one-order": Mutation(Rules(fence=AlwaysGivesWay), explore.CALM_RIVALS),
+    "revoke": Mutation(Rules(lake=NeverRevokes), explore.OVERTAKING),
+    "barrier": Mutation(Rules(lake=NeverInterrupts), (_HELD,)),
     "attempt-fence": Mutation(Rules(fence=_remembers(lambda last: last not in _LISTING)), explore.OVERTAKING[:1]),
-    "by-name": Mutation(Rules(lake=ByCommit), explore.OVERTAKING),
-    "handle": Mutation(Rules(lake=Handleless), explore.OVERTAKING),
-    "verify": Mutation(Rules(lake=Unverifying), explore.HANDS),
+    "by-name": Mutation(Rules(lake=PublishesByCommitId), explore.OVERTAKING),
+    "handle": Mutation(Rules(lake=MovesBackByCommitId), explore.OVERTAKING),
+    "verify": Mutation(Rules(lake=SkipsVerification), explore.HANDS),
     "verify-mend": Mutation(Rules(lake=MendsAnything), explore.HANDS),
-    "undo-claim": Mutation(Rules(lake=UndoesUnclaimed), (_UNDONE,)),
+    "undo-claim": Mutation(Rules(lake=UndoesWithoutClaim), (_UNDONE,)),
     "own-merge": Mutation(Rules(lake=ClaimsAnyMerge), (_LOST_ANSWER,)),
-    "announced-rescue": Mutation(Rules(lake=DisappearsUninterrupting), (_IN_DOUBT,)),
+    "announced-rescue": Mutation(Rules(lake=DeletesBranchWithoutBarrier), (_IN_DOUBT,)),
     "restore": Mutation(Rules(restores=False), explore.LATE_ONE),
-    "restore-interrupt": Mutation(Rules(lake=RestoresUninterrupting), explore.LATE_ONE[-1:]),
-    "restore-claim": Mutation(Rules(lake=RestoresUnclaimed), explore.LATE[-1:]),
+    "restore-interrupt": Mutation(Rules(lake=RestoresWithoutBarrier), explore.LATE_ONE[-1:]),
+    "restore-claim": Mutation(Rules(lake=RestoresWithoutClaim), explore.LATE[-1:]),
     "restore-outdated": Mutation(Rules(conductor=RemembersCompleted), explore.RESTORING),
 }
-SPARE = {
+REDUNDANT = {
     "early-check": Mutation(Rules(checks_early=False), (*explore.STALE, *explore.RIVALS)),
-    "announced-rescue-alone": Mutation(Rules(lake=DisappearsInDoubt), (_IN_DOUBT, _LOST_ANSWER, _HELD)),
+    "announced-rescue-alone": Mutation(Rules(lake=DeletesBranchOnLostReply), (_IN_DOUBT, _LOST_ANSWER, _HELD)),
     "fence-before-replacement": Mutation(Rules(fence=_remembers(lambda last: last not in _LOOKING)), explore.OVERTAKING[1:2]),
 }
-"""Without any one of these nothing is lost: they fail earlier, or cover for another rule.
+"""Rules of which any single one can be switched off without a loss: they refuse earlier, or another rule has the same effect.
 
-No search finds a need for the announced rescue alone: the interruption of updates before every relocation covers for it. Among
-the rules it is together with an interruption that only follows a revocation.
+`announced-rescue` alone is redundant because of the barrier before every relocation. In `RULES` it is therefore combined with a
+barrier that only follows a revocation.
 """
-FAULTS: dict[str, Worlds] = {
-    "an accepted publication has exactly its content": Mutation(Rules(lake=Garbling), ()).world,
-    "nothing outside the prefix changed": Mutation(Rules(lake=Spilling), ()).world,
-    "a finished execution leaves no staging branch": Mutation(Rules(lake=Littering), ()).world,
-    "a refused attempt changed nothing visible": Mutation(Rules(lake=Denying), ()).world,
-    "no staging branch of a finished attempt survives a collection": Uncollected,
+FAULTS: dict[str, WorldFactory] = {
+    "an accepted publication has exactly its content": Mutation(Rules(lake=StagesOtherBytes), ()).world,
+    "nothing outside the prefix changed": Mutation(Rules(lake=WritesOutsidePrefix), ()).world,
+    "a finished execution leaves no staging branch": Mutation(Rules(lake=LeavesStagingBranches), ()).world,
+    "a refused attempt changed nothing visible": Mutation(Rules(lake=DeniesMerge), ()).world,
+    "no staging branch of a finished attempt survives a collection": CollectsNothing,
 }
-"""By the rule that each breaks."""
+"""Faults by the rule that each of them breaks."""

@@ -1,4 +1,4 @@
-"""Both ports and the workspace as one actor of a simulation sees them: every call is a place to stop, to fail or to die."""
+"""Both ports and the workspace of one actor of a simulation. Every call stops the actor, and can fail or crash it."""
 
 import itertools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _LISTINGS = frozenset({"branches", "uncommitted"})
 
 
 class NetLake:
-    """The lake's port over the network; `lake` is the server."""
+    """The port of the lake over a simulated network; `lake` is the server."""
 
     def __init__(self, actor: Actor, lake: MemoryLake) -> None:
         self.actor, self.lake = actor, lake
@@ -33,14 +33,14 @@ class NetLake:
         return self.actor.call(verb, lambda: serve(*args, **kwargs))
 
     def fetch(self, repository: Repository, ref: CommitId) -> dict[ObjectPath, bytes]:
-        """The port's `read` of every object at once and without a disk."""
+        """Read all objects in one call, into memory."""
         return self.actor.call("read", lambda: self.lake.content(repository, ref))
 
     def upload(self, repository: Repository, branch: BranchName, path: ObjectPath, data: bytes) -> None:
-        """The port's `write` without a disk."""
+        """Write one object from memory."""
         self.actor.call("write", lambda: self.lake.put(repository, branch, path, data))
 
-    # what the mutations take hold of
+    # verbs that mutations override
 
     def commit(self, repository: Repository, ref: CommitId) -> Commit:
         return self.ask("commit", repository, ref)
@@ -60,7 +60,7 @@ class NetLake:
         return self.ask("branch", repository, branch)
 
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Any:
-        """The look for names of the first edition is a verb of its own: nothing depends on when it happens."""
+        """The search for names of the first edition (`page` is 1) is the separate verb `peek`: its time does not matter."""
         if page == 1:
             return self.actor.call("peek", lambda: list(itertools.islice(self.lake.branches(repository, prefix, page=1), 1)))
         return self.ask("branches", repository, prefix)
@@ -79,7 +79,7 @@ class NetLake:
 
 
 class NetConductor:
-    """What an attempt asks of Conductor, fence and report; the lease never ends, which is the worst case."""
+    """The requests of an attempt to Conductor: fence and report. The lease never ends, which is the worst case."""
 
     def __init__(self, actor: Actor, conductor: FakeConductor, take: Callable[[Outcome], None]) -> None:
         self.actor, self.conductor, self._take = actor, conductor, take
@@ -96,7 +96,7 @@ class NetConductor:
 
 
 class NetWorkspace(DictWorkspace):
-    """A dictionary of files that comes from the lake and goes there without touching a disk."""
+    """A dictionary of files that is read from the lake and written to it without a disk."""
 
     def __init__(self, net: NetLake, lake: Lake, *args: Any) -> None:
         super().__init__(lake, *args)
@@ -120,7 +120,7 @@ class NetWorkspace(DictWorkspace):
 
 
 class BranchWorkspace(NetWorkspace):
-    """One whose body writes to the staging branch itself, as Spark does: all is there when it has returned."""
+    """A workspace whose body writes to the staging branch directly, as Spark does: everything is written when it returns."""
 
     needs_branch_before_body = True
 

@@ -1,4 +1,4 @@
-"""What a simulation is about: the workflows that publish to the one target branch, and what may happen around them."""
+"""The settings of a simulation: the workflows that publish to the target branch, and the events that can occur."""
 
 from dataclasses import dataclass
 
@@ -10,40 +10,40 @@ NO_OPS = ("changes nothing", "changes nothing on its branch")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One workflow. The first `lanes` steps are a fork; the steps after it take what an earlier one left, if `is_chained`."""
+    """One workflow. The first `lanes` steps are a fork; if `is_chained`, each later step reads the output of an earlier one."""
 
     steps: int = 1
     lanes: int = 1
     is_chained: bool = True
-    """Otherwise every step takes the workflow's own input."""
+    """If false, every step reads the workflow's input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     workflows: tuple[Shape, ...]
     starts_later: bool = False
-    """Only the first workflow begins at once; each other one at any time, from any of some commits."""
+    """Only the first workflow starts at once. The others start at any time, from one of several commits."""
     unlabelled: UnlabelledHead = UnlabelledHead.REPLACE
     by_hand: int = 0
-    """Commits that people may make on the target branch."""
+    """The number of commits that may be made by hand on the target branch."""
     takes_late_reports: bool = False
-    """Conductor takes the report of an execution although it has handed the task out again since, as the real one does."""
+    """Conductor accepts the report of an execution although it has handed out the task again, as the real one does."""
     is_calm: bool = False
-    """No faults, nothing given up, no retries: only the order of steps is open."""
+    """No faults, no attempts given up, no retries: only the order of the steps varies."""
     bodies: tuple[str, ...] = (*WRITERS, *NO_OPS)
     most_workers: int = 5
-    most_whims: int = 4
+    max_interventions: int = 4
 
     @property
-    def is_one_line(self) -> bool:
-        """One workflow, each of whose steps builds on the one before it, and no other writer."""
+    def is_single_chain(self) -> bool:
+        """There is one workflow, each step reads the output of the previous one, and nothing else writes to the branch."""
         shape = self.workflows[0]
         return len(self.workflows) == 1 and shape.lanes == 1 and shape.is_chained and not self.by_hand
 
     @property
-    def is_one_step(self) -> bool:
-        """Nothing follows that would put an accepted commit back by its own publication."""
-        return self.is_one_line and self.workflows[0].steps == 1
+    def is_single_step(self) -> bool:
+        """There is no later step whose publication would put an accepted commit back."""
+        return self.is_single_chain and self.workflows[0].steps == 1
 
 
 def one(steps: int) -> Setting:
@@ -81,5 +81,5 @@ RIVALS = {
     "calm-three": CALM_THREE,
     "calm-fork": CALM_FORK,
 }
-"""All with more than one writer."""
-ALONE = {"one": one(1), "two-steps": one(2), "late-report": LATE_REPORT, "late-reports": LATE_REPORTS}
+"""Settings with more than one writer."""
+SINGLE_WORKFLOW = {"one": one(1), "two-steps": one(2), "late-report": LATE_REPORT, "late-reports": LATE_REPORTS}

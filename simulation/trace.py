@@ -1,25 +1,25 @@
-"""A schedule for people: a run comes in; who did what in which order, and what the target branch showed then, leaves."""
+"""Describes a schedule in readable lines: which actor did what, in order, and the history of the target branch."""
 
 from collections.abc import Iterator
 from itertools import groupby
 
 from perago.model import CommitId
-from simulation.actors import How
+from simulation.actors import CallOutcome
 from simulation.explore import ScheduleRun
-from simulation.world import CONDUCTOR, HAND_OUT, Told, World
+from simulation.world import CONDUCTOR, HAND_OUT, MoveRecord, World
 
 
-def tell(run: ScheduleRun) -> Iterator[str]:
-    """One line for what one actor did without being interrupted."""
+def describe(run: ScheduleRun) -> Iterator[str]:
+    """Yield one line for each sequence of calls that one actor made without being interrupted."""
     world = run.world
     handed_out = iter(world.workers.values())
     shown: CommitId | None = None
-    for key, moves in groupby(run.world.told, lambda told: (told.who, told.what, told.head)):
+    for key, moves in groupby(run.world.log, lambda record: (record.who, record.what, record.head)):
         who, what, head = key
         if who == CONDUCTOR and what.startswith(HAND_OUT):
             line = _handed_out(world, next(handed_out).name)
         else:
-            line = f"{who}: {_deeds(what, list(moves))}"
+            line = f"{who}: {_describe_calls(what, list(moves))}"
         yield line if head == shown else f"{line}   [target: {_history(world, head)}]"
         shown = head
     if run.broken is not None:
@@ -34,11 +34,11 @@ def _handed_out(world: World, name: str) -> str:
     return f"{CONDUCTOR}: hands out {name} ({where}), which {worker.body}; input {_commit(world, worker.source.ref)}"
 
 
-def _deeds(what: str, moves: list[Told]) -> str:
-    verbs = ", ".join(told.verb for told in moves)
+def _describe_calls(what: str, moves: list[MoveRecord]) -> str:
+    verbs = ", ".join(record.verb for record in moves)
     if moves[0].who == CONDUCTOR:
         return what
-    return verbs if what == How.GO else f"{what} {verbs}"
+    return verbs if what == CallOutcome.GO else f"{what} {verbs}"
 
 
 def _history(world: World, head: CommitId) -> str:
@@ -46,7 +46,7 @@ def _history(world: World, head: CommitId) -> str:
 
 
 def _commit(world: World, commit: CommitId) -> str:
-    """A is the first input, C2 what w2 staged, M2 what its merge made, X what no worker of the simulation made."""
+    """A: the first input. C2: staged by w2. M2: made by the merge of w2. X: made by no worker of the simulation."""
     if commit == world.root:
         return "A"
     found = world.oracle.commit(commit)

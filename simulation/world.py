@@ -1,4 +1,4 @@
-"""One target branch, a Conductor that gives up, reruns and restarts, people who commit, and workers. Moves come in singly."""
+"""The simulated system: one target branch, Conductor, workers and commits by hand. It changes by one move at a time."""
 
 import contextlib
 import itertools
@@ -34,7 +34,7 @@ from perago.protocol import commit_labels, fence, staging_names
 from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
 from perago.supervisor import restore_accepted
 from simulation import ports
-from simulation.actors import UPDATES, Actor, How, Hub
+from simulation.actors import UPDATES, Actor, CallOutcome, Hub
 from simulation.invariants import Oracle
 from simulation.setup import Setting, one
 
@@ -52,7 +52,7 @@ _DELIVERY_TICKS = 10.0
 
 Files = dict[str, bytes]
 Move = tuple[str, str]
-"""Who, and what it does: an actor or a request and how its call goes, or Conductor or a person and what happens there."""
+"""Who moves, and what happens: an actor or a request with the outcome of its call, or Conductor or a person with an event."""
 
 
 def _add(files: Files, mark: bytes) -> None:
@@ -69,13 +69,13 @@ def _delete(files: Files, mark: bytes) -> None:
 
 
 def _only_delete(files: Files, mark: bytes) -> None:
-    """What lakeFS calls the same content, whichever worker runs it: nothing is uploaded."""
+    """Upload nothing: the result has the same content for lakeFS, whichever worker makes it."""
     del mark
     files.pop("y", None)
 
 
 def _nothing(files: Files, mark: bytes) -> None:
-    """A no-op."""
+    """Change nothing."""
 
 
 BODIES: dict[str, Callable[[Files, bytes], None]] = {
@@ -88,12 +88,12 @@ BODIES: dict[str, Callable[[Files, bytes], None]] = {
     "changes nothing on its branch": _nothing,
 }
 ON_BRANCH = "on its branch"
-"""Those whose body itself writes to the staging branch, which is there before it runs."""
+"""The end of the names of bodies that write to the staging branch directly, which therefore exists before they run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A move that was made: who, on which port call, how, and where the target stood after it."""
+class MoveRecord:
+    """A move that was made: who moved, at which port call, what happened, and the head of the target branch afterwards."""
 
     who: str
     verb: str
@@ -114,9 +114,9 @@ class Worker:
     faults: set[str] = field(default_factory=set[str])
     outcome: Outcome | None = None
     has_ended: bool = False
-    """By itself, not by a crash."""
+    """It ended without a crash."""
     is_restored: bool = True
-    """Not one whose restoration failed."""
+    """False if it had to restore a commit and failed."""
 
     def __post_init__(self) -> None:
         given: Any = self.polled.input["workspace"]
@@ -128,7 +128,7 @@ class Worker:
 
     @property
     def is_sound(self) -> bool:
-        """It did all that it had to, although answers to its publish requests may have been lost."""
+        """It ended without a crash or a fault, except for lost replies to its publish requests."""
         return self.has_ended and self.is_restored and self.faults <= UPDATES
 
     def run(self, files: Files) -> None:
@@ -143,7 +143,7 @@ class Worker:
 
 @dataclass
 class Fence:
-    """Implements `perago.conductor.port.AttemptFence`: a fresh read, every time."""
+    """Implements `perago.conductor.port.AttemptFence`: reads from Conductor each time."""
 
     worker: Worker
     conductor: ports.NetConductor
@@ -160,7 +160,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How workers reach the servers. Mutations take other ones, which break a rule of the protocol."""
+    """How workers reach the servers. Mutations replace some of these by versions that break a rule of the protocol."""
 
     lake: Callable[[Actor, MemoryLake], ports.NetLake] = ports.NetLake
     conductor: Callable[[Actor, FakeConductor, Callable[[Outcome], None]], ports.NetConductor] = ports.NetConductor
@@ -170,21 +170,21 @@ class Rules:
 
 
 class World:
-    """`hand_outs`, `starts`, `whims` and `actors` say what may happen next; `move` makes it happen and checks every rule.
+    """`hand_outs`, `starts`, `interventions` and `actors` return the possible moves; `move` makes one and checks every rule.
 
-    One thing is left out, because the protocol does not claim to survive it: two executions of one poll.
+    Two executions of one poll are not simulated, because the protocol does not claim to handle them.
     """
 
     def __init__(self, setting: Setting | None = None, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
         self.setting = setting = setting or one(2)
-        self.whims_left, self.by_hand_left = setting.most_whims, setting.by_hand
+        self.interventions_left, self.by_hand_left = setting.max_interventions, setting.by_hand
         self.hub = Hub()
         self.lake = MemoryLake(self.hub.gate)
         self.lake.create_repository(REPOSITORY)
         self.root = self.lake.publish(REPOSITORY, MAIN, {"in/x": b"1", "in/y": b"2", "outside": b"3"}).id
         self.workers: dict[str, Worker] = {}
-        self.told: list[Told] = []
+        self.log: list[MoveRecord] = []
         self._by_execution: dict[str, Worker] = {}
         self._workflows: dict[int, WorkflowId] = {}
         ids, self._nonces, self._collections = itertools.count(1), itertools.count(1), 0
@@ -197,14 +197,16 @@ class World:
     def author_of(self, commit: Commit) -> Worker | None:
         return self._by_execution.get(commit.metadata.get("perago.execution", ""))
 
-    # what may happen
+    # possible moves
 
-    def actors(self) -> list[tuple[str, tuple[How, ...]]]:
+    def actors(self) -> list[tuple[str, tuple[CallOutcome, ...]]]:
         found = self.hub.can_move()
-        return [(who, (How.GO,)) for who, hows in found if How.GO in hows] if self.setting.is_calm else found
+        return (
+            [(who, (CallOutcome.GO,)) for who, outcomes in found if CallOutcome.GO in outcomes] if self.setting.is_calm else found
+        )
 
     def hand_outs(self) -> list[Move]:
-        """Every task that waits, with every body that it may have; retries only where attempts fail."""
+        """Every scheduled task with every body that it may have; without retries in a calm setting."""
         if len(self.workers) >= self.setting.most_workers:
             return []
         rows = [row for row in self._unfinished() if row.status == TaskState.SCHEDULED]
@@ -212,7 +214,7 @@ class World:
         return [(CONDUCTOR, f"{HAND_OUT}{_step(row)} {body}") for row in rows for body in self.setting.bodies]
 
     def starts(self) -> list[Move]:
-        """The workflow that has not begun yet, from the commits that it might get."""
+        """The start of the next workflow, from each commit that may be its input."""
         number = len(self._workflows)
         if number == len(self.setting.workflows) or len(self.workers) >= self.setting.most_workers:
             return []
@@ -222,16 +224,16 @@ class World:
             commits.setdefault(below, FROM_BELOW)
         return [(CONDUCTOR, f"{START}{number + 1} {where}") for where in commits.values()]
 
-    def whims(self) -> list[Move]:
-        """What Conductor, or the people in front of it, may do at any time."""
+    def interventions(self) -> list[Move]:
+        """What Conductor or its operators may do at any time: give up, rerun, pause and so on; also commits by hand."""
         if not self.workers:
             return [ABANDON] if self.oracle.head == self.root else []
-        if not self.whims_left or self.setting.is_calm:
+        if not self.interventions_left or self.setting.is_calm:
             return []
         found = ["collect"] if not self._collections else []
         for row in self._unfinished():
             if row.status == TaskState.IN_PROGRESS:
-                found += [f"{whim} {_step(row)}" for whim in ("give up", "rerun", "hand back")]
+                found += [f"{intervention} {_step(row)}" for intervention in ("give up", "rerun", "hand back")]
                 shape = self.setting.workflows[_place(row)[0]]
                 found += [f"skip {_step(row)}"] if shape.lanes == 1 and row.step + 1 < shape.steps else []
         for number, workflow in self._workflows.items():
@@ -245,12 +247,12 @@ class World:
                 None,
             )
             found += [f"rerun {_step(first)}"] if first is not None else []
-        return [(CONDUCTOR, whim) for whim in found] + ([BY_HAND] if self.by_hand_left else [])
+        return [(CONDUCTOR, intervention) for intervention in found] + ([BY_HAND] if self.by_hand_left else [])
 
     def _unfinished(self) -> list[TaskRow]:
         return [row for row in self.conductor.tasks.values() if row.status in UNFINISHED_TASK]
 
-    # how it happens
+    # making a move
 
     def move(self, move: Move) -> None:
         who, what = move
@@ -262,19 +264,19 @@ class World:
             elif move == BY_HAND:
                 self._commit_by_hand()
             else:
-                self.hub.move(who, How(what))
+                self.hub.move(who, CallOutcome(what))
                 if verb == "head" and not self.hub.has_update_of(mover):
                     self.oracle.read_head(mover)
             self.oracle.step(mover)
         finally:
-            self.told.append(Told(who, verb, what, self.oracle.head))
+            self.log.append(MoveRecord(who, verb, what, self.oracle.head))
         worker = self.workers.get(mover)
         if worker is not None and worker.has_ended:
             self.oracle.ended(worker)
 
     def _commit_by_hand(self) -> None:
         self.by_hand_left -= 1
-        self.whims_left -= 1
+        self.interventions_left -= 1
         made = self.lake.publish(REPOSITORY, MAIN, {f"in/hand-{self.by_hand_left}": b"made"})
         self.oracle.by_hand[made.id] = set()
 
@@ -290,16 +292,16 @@ class World:
             self._collections += 1
             self.hub.start(Actor(f"gc{self._collections}", self.hub, self._collect))
         else:
-            self.whims_left -= 1
-            whim, _, about = what.rpartition(" ")
+            self.interventions_left -= 1
+            intervention, _, about = what.rpartition(" ")
             if "." in about:
-                self._change_task(whim, self._row(about))
+                self._change_task(intervention, self._row(about))
             else:
-                self._change_workflow(whim, self._workflows[int(about) - 1])
+                self._change_workflow(intervention, self._workflows[int(about) - 1])
             self.oracle.taken_back(self._is_completed)
 
-    def _change_task(self, whim: str, row: TaskRow) -> None:
-        match whim:
+    def _change_task(self, intervention: str, row: TaskRow) -> None:
+        match intervention:
             case "rerun":
                 self.conductor.rerun(row.workflow_id, row.task_id)
             case "give up":
@@ -311,16 +313,16 @@ class World:
                 with self.conductor._changed:
                     self.conductor._schedule(row.workflow_id, row.step + 1)
             case _:
-                raise AssertionError(whim)
+                raise AssertionError(intervention)
 
-    def _change_workflow(self, whim: str, workflow: WorkflowId) -> None:
+    def _change_workflow(self, intervention: str, workflow: WorkflowId) -> None:
         changes = {
             "restart": self.conductor.restart,
             "pause": self.conductor.pause,
             "resume": self.conductor.resume,
             "terminate": self.conductor.terminate,
         }
-        changes[whim](workflow)
+        changes[intervention](workflow)
 
     def _row(self, step: str) -> TaskRow:
         """The latest attempt of a step."""
@@ -331,7 +333,7 @@ class World:
         return row is not None and row.status == TaskState.COMPLETED
 
     def _abandon(self) -> None:
-        """A publication of an attempt of another workflow, which was terminated before it could report."""
+        """Publish as an attempt of another workflow that was terminated before the report."""
         kind = TaskType("abandoned")
         workflow = self.conductor.start([WorkflowStep(kind, "s1")])
         polled = self.conductor.poll(kind, WorkerId("w-0"), wait_seconds=0)
@@ -405,7 +407,7 @@ class World:
         worker.has_ended = True
 
     def _restore(self, worker: Worker, accepted: CommitId, lake: Lake, conductor: Conductor) -> None:
-        """What the supervisor does after a report that was not taken."""
+        """Do what the supervisor does after a superseded report."""
         running: Any = SimpleNamespace(
             attempt=worker.attempt,
             execution_id=worker.execution,
@@ -414,11 +416,11 @@ class World:
         )
         try:
             restore_accepted.restore(running, accepted, lake, conductor)
-        except PeragoError:  # it is logged
+        except PeragoError:  # the supervisor logs it
             worker.is_restored = False
 
     def _take(self, worker: Worker, outcome: Outcome) -> None:
-        """Conductor takes a result from the execution that it waits for; late ones only where the setting says so."""
+        """Accept the result of the current execution; a late result only if the setting allows it."""
         row = self.conductor.tasks.get(worker.attempt.task_id)
         if row is None or row.status not in UNFINISHED_TASK:
             return
@@ -432,21 +434,21 @@ class World:
             self.oracle.accepted(worker, CommitId(shown["ref"]), is_late=is_late)
         self.conductor.report(worker.attempt, outcome, timeout=1)
 
-    # collection
+    # garbage collection
 
     def _collect(self, actor: Actor) -> None:
         lake = cast("Lake", ports.NetLake(actor, self.lake))
         conductor = cast("Conductor", ports.NetConductor(actor, self.conductor, lambda _outcome: None))
-        with contextlib.suppress(PeragoError):  # the command ends with it
+        with contextlib.suppress(PeragoError):  # an error ends the command
             found = staging_gc.find(lake, conductor, REPOSITORY, now=0.0, older_than=1e9)
             list(staging_gc.delete(lake, REPOSITORY, found))
 
     def finish(self) -> None:
-        """Everybody dies, every request comes to its end, and what Conductor no longer waits for is collected."""
+        """End the schedule: crash all actors, let all requests finish, collect garbage, and check the final state."""
         if not self.hub.actors and not self.hub.requests:
             if not any(worker.faults for worker in self.workers.values()):
                 self.oracle.settled(is_calm=self.setting.is_calm and not self.starts() and not self.hand_outs())
-            elif self.setting.is_one_step and all(worker.is_sound for worker in self.workers.values()):
+            elif self.setting.is_single_step and all(worker.is_sound for worker in self.workers.values()):
                 self.oracle.restored()
         self.hub.crash_all()
         self.hub.drain()
@@ -471,7 +473,7 @@ def _reference(step: int) -> str:
 
 
 def _task_type(number: int, step: int) -> TaskType:
-    """One of its own for each step, so that any of the tasks that wait can be polled next."""
+    """A separate task type for each step, so that any scheduled task can be polled next."""
     return TaskType(f"{number + 1}.{step + 1}")
 
 

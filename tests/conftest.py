@@ -164,6 +164,13 @@ def installed_servers() -> None:
     """Both servers are in the cache: for tests that start their own."""
 
 
+@pytest.fixture(scope="module")
+def own_stack(installed_servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[stacks.Stack]:
+    """Servers of one test module, which its tests may kill."""
+    with stacks.Stack(stacks.StackOptions(tmp_path_factory.mktemp("stack"))) as started:
+        yield started
+
+
 @pytest.fixture
 def harness(stack: stacks.Endpoints, tmp_path: Path) -> Iterator[worker_harness.WorkerHarness]:
     """Workers on the servers of the run, with task types, a repository and directories of their own."""

@@ -1,4 +1,4 @@
-"""Rule 1 through the whole attempt: what Conductor says of the head's task decides whether it is replaced, moved back or left.
+"""Rule 1 in whole attempts: the state of the head's task in Conductor decides whether the head is replaced or left.
 
 Each row runs with a change and without one, and twice: with the head in place before the attempt begins, when it is refused
 before the body runs, and with a head that the early check did not see.
@@ -25,8 +25,8 @@ from perago.protocol.decision import UnlabelledHead
 TASKS: dict[str, Callable[[], RecordingTask]] = {"change": lambda: writing(x=b"2"), "no-op": RecordingTask}
 
 
-class Unwarned(RecordingTap):
-    """The early check sees the branch at the input."""
+class EarlyCheckSeesInput(RecordingTap):
+    """A lake whose early check finds the branch at the input, so that the attempt is refused only after the body."""
 
     def __init__(self, scene: AttemptScene) -> None:
         super().__init__(scene.lake)
@@ -52,7 +52,7 @@ def accepted(scene: AttemptScene) -> Polled:
 
 
 def two_steps(scene: AttemptScene) -> Polled:
-    """Both take the workflow's input; the first is accepted. The second."""
+    """Two steps that read the workflow's input, of which the first is accepted; returns the second."""
     given = workspace_input(scene.target())
     scene.conductor.start([WorkflowStep(TASK, "first", given), WorkflowStep(TASK, "second", given)])
     first = scene.poll()
@@ -212,7 +212,7 @@ class Run:
 
 def run(scene: AttemptScene, polled: Polled, kind: str, *, warned: bool) -> Run:
     scene.heard.clear()
-    task, tap = TASKS[kind](), scene.tap if warned else Unwarned(scene)
+    task, tap = TASKS[kind](), scene.tap if warned else EarlyCheckSeesInput(scene)
     outcome = scene.run(polled, task, tap)
     assert scene.staging_branches() == []
     return Run(outcome, task, tap.verbs)
@@ -305,7 +305,7 @@ def test_a_commit_made_by_hand_is_kept_where_the_setting_says_so(scene: AttemptS
     polled = made_by_hand(scene)
     before = scene.head()
     task = TASKS[kind]()
-    execution = scene.execution(polled.attempt, task, scene.tap if warned else Unwarned(scene))
+    execution = scene.execution(polled.attempt, task, scene.tap if warned else EarlyCheckSeesInput(scene))
     outcome = transaction.run(replace(execution, unlabelled=UnlabelledHead.REFUSE), polled.input)
     assert outcome.status is TaskStatus.FAILED
     assert "PERAGO_UNLABELLED_HEAD=refuse keeps it" in str(outcome.reason)
@@ -329,7 +329,7 @@ def test_once_the_live_attempt_is_given_up_a_retry_replaces_it(scene: AttemptSce
 
 
 def displaced_input(scene: AttemptScene) -> tuple[Polled, CommitId]:
-    """After a rerun Conductor took the first execution's report: the branch shows the second's commit. The next step."""
+    """After a rerun Conductor accepted the first execution, but the branch shows the second's commit; returns the next step."""
     first = scene.start(steps=2)
     early = scene.run(first, writes("first"))
     scene.conductor.rerun(first.attempt.workflow_id, first.attempt.task_id)

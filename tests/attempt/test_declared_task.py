@@ -1,4 +1,4 @@
-"""An author's task through the spine on a local workspace: contract, checks, body, result and publication together."""
+"""A declared task in a whole transaction on a local workspace: contract, checks, body, result and publication together."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_a_deleted_file_is_deleted_under_the_prefix_only(scene: AttemptScene, tm
         ),
     ],
 )
-def test_what_goes_wrong_is_named_and_publishes_nothing(
+def test_a_failure_is_reported_with_its_reason_and_publishes_nothing(
     scene: AttemptScene, tmp_path: Path, declaration: TaskDeclaration, params: object, status: TaskStatus, reason: str
 ) -> None:
     outcome = attempt(scene, tmp_path, declaration, params)

@@ -1,4 +1,4 @@
-"""A publish request whose reply never came: settled by one read of the head, or reported as unknown. Never guessed."""
+"""A publish request whose reply is lost: decided by one read of the head, or reported as unknown."""
 
 import pytest
 from tests.support.attempts import AttemptScene, once, raising, writing
@@ -54,7 +54,7 @@ def test_a_replacement_that_happened_is_published(scene: AttemptScene) -> None:
 
 
 def test_a_replacement_that_did_not_happen_is_unknown_even_if_the_abandoned_one_has_the_same_content(scene: AttemptScene) -> None:
-    """Our own request may still be under way and would take the place of what was taken for ours."""
+    """The own request may still be in progress, and would replace the commit that was mistaken for its result."""
     abandoned = scene.publish({"in/x": b"2"})
     assert unknown(cut_off(scene, "relocate", writing(x=b"2"), applied=False))
     assert scene.head() == abandoned
@@ -82,7 +82,7 @@ def test_a_head_that_cannot_be_read_afterwards_stays_unknown(scene: AttemptScene
 
 @pytest.mark.parametrize(("verb", "applied"), [("merge", True), ("merge", False), ("relocate", True), ("relocate", False)])
 def test_others_see_this_attempt_until_the_head_was_read(scene: AttemptScene, verb: str, applied: bool) -> None:
-    """As long as the request may still be applied, its staging branch is there to be found and deleted."""
+    """The staging branch exists as long as the request may still be applied, so that rivals can find and delete it."""
     tap = scene.tap
     seen: list[int] = []
     if verb == "relocate":
@@ -105,7 +105,7 @@ def removing() -> DictTask:
 
 
 def test_a_merge_of_the_same_content_by_another_execution_is_not_taken_for_ours(scene: AttemptScene) -> None:
-    """Ours may still be under way: it was not applied when the head was read."""
+    """The own merge may still be in progress: it had not been applied when the head was read."""
     tap, others = scene.tap, []
 
     def another_was_faster() -> None:

@@ -1,4 +1,4 @@
-"""A merge that met a commit which was not there when the head was read: only what is verified as abandoned is removed."""
+"""A merge on top of a commit that was not there when the head was read: only a verified abandoned commit is removed."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How every kind of end is worded for Conductor."""
+"""Status, reason and log that are reported to Conductor for each kind of outcome."""
 
 import json
 
@@ -11,7 +11,7 @@ from perago.model import BranchName, CommitId, Repository, WorkspaceRef
 
 
 def raised(error: BaseException) -> BaseException:
-    """With a traceback that leads here."""
+    """The error with a traceback that ends in this file."""
     try:
         raise error  # noqa: TRY301
     except BaseException as caught:  # noqa: BLE001
@@ -98,7 +98,7 @@ def test_what_needs_no_traceback_has_none() -> None:
     assert outcome.failed(raised(errors.PreGuardrailViolation("pre guardrail"))).log == ()
 
 
-def test_an_unspeakable_error_and_a_huge_one_are_logged_within_bounds() -> None:
+def test_an_error_without_text_and_a_huge_one_are_logged_within_bounds() -> None:
     assert outcome.failed(raised(Unspeakable())).log
     log = outcome.failed(raised(ValueError("\n".join("z" * 9_000 for _ in range(1000))))).log
     assert len(log) == outcome.LOG_MAX_LINES + 1

@@ -1,6 +1,6 @@
-"""A paused attempt against the one that comes after it: what Conductor accepted stays visible, directly on its input.
+"""A paused attempt and its successor: what Conductor accepted stays visible, directly on its input.
 
-The two write different files: lakeFS itself would refuse to merge the same one twice, and that is not what is shown here.
+The two write different files, because lakeFS itself would refuse to merge changes of the same file.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from perago.operate.protocol_check.scene import ref_of, writes
 
 
 @dataclass
-class Duel:
-    """An older attempt is stopped before its n-th request, another takes over and is accepted, then the older goes on."""
+class Takeover:
+    """Stops an older attempt before its n-th request, lets another one take over and be accepted, then resumes the older one."""
 
     scene: AttemptScene
     older: Polled
@@ -27,7 +27,7 @@ class Duel:
     take_over: Callable[[Polled], CommitId]
 
     def stopped_at(self, number: int) -> tuple[bool, CommitId | None, Outcome]:
-        """Whether the older one got that far, what was accepted meanwhile, and what came of the older one."""
+        """Whether the older attempt reached that request, the accepted commit, and the outcome of the older attempt."""
         accepted: list[CommitId] = []
         faults: list[Exception] = []
         tap = self.scene.tap
@@ -35,7 +35,7 @@ class Duel:
         def take_over() -> None:
             try:
                 accepted.append(self.take_over(self.older))
-            except Exception as error:  # noqa: BLE001  the spine would take it for a fault of the lake
+            except Exception as error:  # noqa: BLE001  the transaction would treat it as an error of the lake
                 faults.append(error)
 
         successor = once(take_over)
@@ -46,13 +46,13 @@ class Duel:
         return len(tap.verbs) >= number, accepted[0] if accepted else None, outcome
 
 
-def at_every_step(scene: AttemptScene, prepare: Callable[[], Duel]) -> list[Outcome]:
-    """The duel again and again, each time stopped one request later, each time on an input of its own."""
+def take_over_at_every_request(scene: AttemptScene, prepare: Callable[[], Takeover]) -> list[Outcome]:
+    """Repeat the takeover, stopped one request later each time and with a new input, until there is no such request."""
     outcomes: list[Outcome] = []
     for number in range(1, 40):
         scene.a = scene.publish({"in/round": str(number).encode()}).id
-        duel = prepare()
-        reached, accepted, outcome = duel.stopped_at(number)
+        takeover = prepare()
+        reached, accepted, outcome = takeover.stopped_at(number)
         if not reached:
             assert number > 4
             return outcomes
@@ -65,7 +65,7 @@ def at_every_step(scene: AttemptScene, prepare: Callable[[], Duel]) -> list[Outc
 
 
 def successor(scene: AttemptScene, task: DictTask) -> Callable[[Polled], CommitId]:
-    """The next attempt of the same task, polled after the older one was given up, reported and accepted."""
+    """Takes over with the next attempt of the same task, after the older one was given up; reports it and has it accepted."""
 
     def take_over(older: Polled) -> CommitId:
         newer = scene.retry(older)
@@ -82,28 +82,28 @@ CHANGE = {"newer changes": writes("new"), "newer does nothing": DictTask()}
 
 @pytest.mark.parametrize("newer", CHANGE.values(), ids=CHANGE.keys())
 def test_a_paused_merge(scene: AttemptScene, newer: DictTask) -> None:
-    outcomes = at_every_step(scene, lambda: Duel(scene, scene.start(), writes("old"), successor(scene, newer)))
+    outcomes = take_over_at_every_request(scene, lambda: Takeover(scene, scene.start(), writes("old"), successor(scene, newer)))
     assert any("status is TIMED_OUT, not IN_PROGRESS" in str(outcome.reason) for outcome in outcomes)
 
 
 @pytest.mark.parametrize("newer", CHANGE.values(), ids=CHANGE.keys())
 def test_a_paused_replacement(scene: AttemptScene, newer: DictTask) -> None:
-    def prepare() -> Duel:
+    def prepare() -> Takeover:
         older = scene.start()
         scene.publish({"in/x": b"abandoned"})
-        return Duel(scene, older, writes("old"), successor(scene, newer))
+        return Takeover(scene, older, writes("old"), successor(scene, newer))
 
-    at_every_step(scene, prepare)
+    take_over_at_every_request(scene, prepare)
 
 
 @pytest.mark.parametrize("newer", CHANGE.values(), ids=CHANGE.keys())
 def test_a_paused_no_op_relocation(scene: AttemptScene, newer: DictTask) -> None:
-    def prepare() -> Duel:
+    def prepare() -> Takeover:
         older = scene.start()
         scene.publish({"in/x": b"abandoned"})
-        return Duel(scene, older, DictTask(), successor(scene, newer))
+        return Takeover(scene, older, DictTask(), successor(scene, newer))
 
-    at_every_step(scene, prepare)
+    take_over_at_every_request(scene, prepare)
 
 
 def test_a_rerun_with_the_same_task_id_and_retry_count(scene: AttemptScene) -> None:
@@ -115,17 +115,17 @@ def test_a_rerun_with_the_same_task_id_and_retry_count(scene: AttemptScene) -> N
         assert scene.report(newer, outcome)
         return ref_of(outcome)
 
-    at_every_step(scene, lambda: Duel(scene, scene.start(), writes("old"), take_over))
+    take_over_at_every_request(scene, lambda: Takeover(scene, scene.start(), writes("old"), take_over))
 
 
 def test_a_restarted_workflow_counts_retries_from_zero_again(scene: AttemptScene) -> None:
     """Conductor: a restart, and a rerun from an earlier task, give the same workflow id, a new task id and retry count 0."""
 
-    def prepare() -> Duel:
+    def prepare() -> Takeover:
         first = scene.start()
         third = scene.retry(scene.retry(first))
         assert third.attempt.retry_count == 2
-        return Duel(scene, third, writes("old"), take_over)
+        return Takeover(scene, third, writes("old"), take_over)
 
     def take_over(older: Polled) -> CommitId:
         newer = scene.retry(older)
@@ -136,7 +136,7 @@ def test_a_restarted_workflow_counts_retries_from_zero_again(scene: AttemptScene
         assert scene.report(again, outcome)
         return ref_of(outcome)
 
-    at_every_step(scene, prepare)
+    take_over_at_every_request(scene, prepare)
 
 
 def test_a_later_step_of_the_workflow_that_did_not_wait(scene: AttemptScene) -> None:
@@ -151,7 +151,7 @@ def test_a_later_step_of_the_workflow_that_did_not_wait(scene: AttemptScene) -> 
         assert scene.report(other, outcome)
         return ref_of(outcome)
 
-    at_every_step(scene, lambda: Duel(scene, scene.start(), writes("old"), take_over))
+    take_over_at_every_request(scene, lambda: Takeover(scene, scene.start(), writes("old"), take_over))
 
 
 def test_another_workflow_after_this_one_was_terminated(scene: AttemptScene) -> None:
@@ -162,7 +162,7 @@ def test_another_workflow_after_this_one_was_terminated(scene: AttemptScene) -> 
         assert scene.report(other, outcome)
         return ref_of(outcome)
 
-    at_every_step(scene, lambda: Duel(scene, scene.start(), writes("old"), take_over))
+    take_over_at_every_request(scene, lambda: Takeover(scene, scene.start(), writes("old"), take_over))
 
 
 def test_the_next_step_builds_on_what_was_accepted_and_the_older_one_disturbs_neither(scene: AttemptScene) -> None:
@@ -176,7 +176,7 @@ def test_the_next_step_builds_on_what_was_accepted_and_the_older_one_disturbs_ne
         scene.a = built
         return ref_of(outcome)
 
-    at_every_step(scene, lambda: Duel(scene, scene.start(steps=2), writes("old"), take_over))
+    take_over_at_every_request(scene, lambda: Takeover(scene, scene.start(steps=2), writes("old"), take_over))
 
 
 def test_an_older_attempt_never_takes_its_successors_right(scene: AttemptScene) -> None:
@@ -222,7 +222,7 @@ def _published(scene: AttemptScene) -> None:
 
 
 def test_two_polls_never_share_an_identity(scene: AttemptScene) -> None:
-    """What the fence rests on, and the duels above with it."""
+    """The attempt fence relies on this, and so do the tests above."""
     first = scene.start()
     scene.conductor.hand_back(first.attempt)
     second = scene.poll()

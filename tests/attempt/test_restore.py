@@ -204,7 +204,7 @@ def test_a_lost_reply_of_the_relocation_is_settled_by_the_head(scene: AttemptSce
 
 
 def test_an_own_relocation_that_is_under_way_does_not_land_after_the_look(memory: AttemptScene) -> None:
-    """The reply to the rerun's replacement was lost: it is applied only after its staging branch is gone and its task is over."""
+    """The reply to the rerun's replacement is lost; the request is applied after its staging branch and its task are gone."""
     assert isinstance(memory.lake, MemoryLake)
     first = memory.start()
     accepted = memory.run(first, writes("first"))

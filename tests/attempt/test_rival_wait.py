@@ -1,4 +1,4 @@
-"""An attempt that another one precedes waits for it a little, and its refusal names that one."""
+"""An attempt waits for a rival that has precedence for a limited time, and its refusal names that rival."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from perago.operate.protocol_check.scene import Tap, ref_of, writes
 
 @dataclass
 class Clock:
-    """Time passes only where an attempt waits. `during` happens in the pause of that number."""
+    """A clock that advances only while an attempt waits. `during` is called in the pause with that number."""
 
     during: dict[int, Callable[[], object]] = field(default_factory=dict[int, Callable[[], object]])
     now: float = 0.0

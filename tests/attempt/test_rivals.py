@@ -66,7 +66,7 @@ def test_a_no_op_whose_branch_is_at_the_input_announces_nothing_and_disturbs_no_
 
 @dataclass
 class Two:
-    """Two attempts on one input that Conductor both waits for; `earlier` goes first."""
+    """Two current attempts on one input; `earlier` has precedence."""
 
     earlier: Polled
     later: Polled
@@ -88,7 +88,7 @@ BOTH: dict[str, Callable[[AttemptScene], Two]] = {"two workflows": two_workflows
 def meet(
     scene: AttemptScene, first: Polled, second: Polled, tasks: tuple[DictTask, DictTask], number: int
 ) -> tuple[Outcome, Outcome | None]:
-    """The first is stopped before its n-th request until the second has ended. The second does not run if there is none."""
+    """Stop the first before its n-th request until the second has ended; the second does not run if there is no such request."""
     tap, others = scene.tap, []
     runs = once(lambda: others.append(scene.run(second, tasks[1])))
     tap.at_call = lambda call: runs() if call == number else None
@@ -234,7 +234,7 @@ def given_up(scene: AttemptScene, why: str) -> Polled:
 @pytest.mark.parametrize("kind", ["change", "no-op"])
 @pytest.mark.parametrize("why", ["terminated", "timed out", "unknown", "completed"])
 def test_a_rival_that_conductor_no_longer_wants_is_revoked(scene: AttemptScene, why: str, kind: str) -> None:
-    """Although it started first; and also by an attempt that changes nothing."""
+    """Even if it started first, and also by an attempt that changes nothing."""
     scene.announce(given_up(scene, why))
     outcome = scene.run(scene.start(), writes("y") if kind == "change" else DictTask())
     assert outcome.status is TaskStatus.COMPLETED, outcome.reason
@@ -289,7 +289,7 @@ def test_a_conductor_that_cannot_be_asked_about_a_rival_stops_the_publication(me
 def test_updates_are_interrupted_after_the_last_deletion_and_directly_before_the_last_look_at_the_head(
     scene: AttemptScene, kind: str, count: int
 ) -> None:
-    """Also where there is no rival to be found: its staging branch may have been deleted by an attempt that died afterwards."""
+    """Also without a rival: its staging branch may have been deleted by an attempt that died afterwards."""
     scene.publish({"in/x": b"abandoned"})
     for _ in range(count):
         scene.announce(given_up(scene, "terminated"))
@@ -302,7 +302,7 @@ def test_updates_are_interrupted_after_the_last_deletion_and_directly_before_the
 
 
 def test_a_merge_needs_no_interruption(scene: AttemptScene) -> None:
-    """It interrupts by itself, and its commit tells what it met."""
+    """A merge itself restarts other updates, and the parent of its commit shows what it was merged onto."""
     scene.announce(given_up(scene, "terminated"))
     tap = scene.tap
     assert scene.run(scene.start(), writes("y"), tap).status is TaskStatus.COMPLETED
@@ -329,9 +329,9 @@ def test_without_the_barrier_nothing_is_relocated(scene: AttemptScene, kind: str
 
 
 def test_a_request_under_way_is_not_applied_after_its_staging_branch_was_deleted(memory: AttemptScene) -> None:
-    """The later one's relocation has resolved its source when the earlier one revokes it and reads the head for the last time.
+    """The relocation of the later one has resolved its source when the earlier one revokes it and reads the head the last time.
 
-    Applied then, it would be verified and reported, and the earlier one would replace it.
+    If it were applied then, it would be verified and reported, and the earlier one would replace it.
     """
     assert isinstance(memory.lake, MemoryLake)
     earlier, later, gone = memory.start(), memory.start(), memory.start()

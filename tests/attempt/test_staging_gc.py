@@ -1,4 +1,4 @@
-"""Which staging branches may go, and `perago gc` on real servers."""
+"""Which staging branches may be deleted, and `perago gc` on real servers."""
 
 import json
 import os
@@ -55,7 +55,9 @@ def name(scene: AttemptScene, made_at: float) -> staging_names.StagingName:
         (TaskNotAsked(), DAY + 1, "it is older than the bound"),
     ],
 )
-def test_judgement(answer: staging_gc.TaskAnswer, age: float, why: str | None) -> None:
+def test_a_staging_branch_is_an_orphan_by_its_attempt_or_its_age(
+    answer: staging_gc.TaskAnswer, age: float, why: str | None
+) -> None:
     finding = judge(name(memory_scene(), NOW - age), answer, now=NOW, older_than=DAY)
     assert finding.orphaned == why
     assert finding.age_seconds == age
@@ -87,7 +89,7 @@ def test_orphans_are_found_and_deleted_and_nothing_else() -> None:
     assert sorted(scene.staging_branches()) == sorted([kept, foreign])
 
 
-def test_one_that_cannot_be_deleted_is_told_and_the_others_are_deleted() -> None:
+def test_a_branch_that_cannot_be_deleted_is_reported_and_the_others_are_deleted() -> None:
     scene = memory_scene()
     branches = [staged(scene, scene.start(), NOW - 2 * DAY) for _ in range(2)]
     tap = scene.tap
@@ -106,7 +108,7 @@ def perago(stack: Endpoints, directory: Path, *arguments: str) -> subprocess.Com
 
 
 def test_the_command_lists_first_and_deletes_when_told(real_scene: AttemptScene, stack: Endpoints, tmp_path: Path) -> None:
-    """The real Conductor has never heard of these attempts, so all of them are over."""
+    """The real Conductor does not know these attempts, so all of them count as ended."""
     branch = staged(real_scene, real_scene.start(), time.time())
     listed = perago(stack, tmp_path, real_scene.repository)
     assert listed.returncode == 0, listed.stderr

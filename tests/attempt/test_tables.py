@@ -263,7 +263,7 @@ def test_a_reply_cut_while_the_staging_branch_is_made_leaves_no_branch(scene: At
     assert scene.staging_branches() == []
 
 
-def test_the_window_between_head_and_publish_holds_no_other_request(scene: AttemptScene) -> None:
+def test_no_request_is_sent_between_reading_the_head_and_publishing(scene: AttemptScene) -> None:
     for prepare, publish in ((lambda: None, "merge"), (lambda: scene.publish({"in/x": b"abandoned"}), "relocate")):
         prepare()
         tap = scene.tap
@@ -278,7 +278,7 @@ def test_requests_of_publishing_one_changed_file(scene: AttemptScene) -> None:
     assert scene.run(polled, writing(x=b"2")).status is TaskStatus.COMPLETED
     control = {verb: count for verb, count in scene.calls.items() if verb not in {"read", "write"}}
     assert control == {
-        "branch": 1,  # the early check: it is a branch, and stands at the input
+        "branch": 1,  # the early check: it is a branch, and its head is the input
         "objects": 1,
         "create_branch": 1,
         "commit_branch": 1,

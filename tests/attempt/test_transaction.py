@@ -1,4 +1,4 @@
-"""The walk of one attempt: its order, its fences, what each failure is called, and that cleaning up masks nothing."""
+"""The transaction of one attempt: the order of its steps, its fences, the error of each failure, and its cleanup."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -133,7 +133,7 @@ def test_a_conductor_that_cannot_be_asked_stops_the_attempt(memory: AttemptScene
     assert memory.head().id == memory.a
 
 
-def test_cleanup_that_fails_changes_no_result_and_is_told(memory: AttemptScene) -> None:
+def test_cleanup_that_fails_changes_no_result_and_is_reported(memory: AttemptScene) -> None:
     class Stuck(DictWorkspace):
         def close(self) -> None:
             raise OSError("device busy")
@@ -208,7 +208,7 @@ def test_cancelled_attempt_stops_at_the_next_step(
 
     task = RecordingTask(body, pre=step("pre"), post=step("post"))
     outcome = memory.run(memory.start(), task, None, lambda ref: CancelledAt(method, cancel, memory.lake, ref, "in/"))
-    assert (outcome.status, outcome.reason) == (FAILED, "the attempt was called off: the worker was stopped")
+    assert (outcome.status, outcome.reason) == (FAILED, "the attempt was cancelled: the worker was stopped")
     assert steps == checked
     assert memory.head().id == memory.a
     assert memory.staging_branches() == []
@@ -225,7 +225,7 @@ def test_attempt_cancelled_during_the_body_ends_as_cancelled(
 
     task = RecordingTask(body, post=fails(AssertionError("not reached")))
     outcome = memory.run(memory.start(), task)
-    assert (outcome.status, outcome.reason) == (FAILED, "the attempt was called off: the worker was stopped")
+    assert (outcome.status, outcome.reason) == (FAILED, "the attempt was cancelled: the worker was stopped")
 
 
 def test_the_workspace_is_closed_also_when_it_could_not_be_opened(memory: AttemptScene) -> None:
@@ -279,7 +279,7 @@ def test_what_a_body_raises_is_explained_by_a_workspace_that_knows_better(
 
 
 class BranchWorkspace(DictWorkspace):
-    """As Spark works: the body writes to the staging branch itself, and nothing is downloaded or uploaded."""
+    """As with Spark, the body writes to the staging branch directly, and nothing is downloaded or uploaded."""
 
     needs_branch_before_body = True
     branch: BranchName | None = None
@@ -307,7 +307,7 @@ def spark_like(scene: AttemptScene, run: Any, tap: Any, *, read_only: bool = Fal
     return scene.run(scene.start(), DictTask(run, read_only), tap, lambda ref: BranchWorkspace(tap, ref, "in/"))
 
 
-def test_a_body_that_writes_to_the_staging_branch_is_walked_alike(scene: AttemptScene) -> None:
+def test_a_body_that_writes_to_the_staging_branch_publishes_like_any_other(scene: AttemptScene) -> None:
     tap = scene.tap
     outcome = spark_like(scene, lambda workspace: workspace.write("y", b"2"), tap)
     assert ref_of(outcome) == scene.head().id
@@ -388,7 +388,7 @@ def test_a_pause_stops_no_attempt(memory: AttemptScene, kind: str) -> None:
     assert memory.report(polled, outcome)
 
 
-def test_every_effect_is_told_once_and_no_staging_name_with_it(memory: AttemptScene) -> None:
+def test_every_event_is_emitted_once_and_without_staging_names(memory: AttemptScene) -> None:
     memory.run(memory.start(), writing(x=b"2"))
     done = [event.effect for event in memory.heard if isinstance(event, events.Done)]
     assert done == [

@@ -1,4 +1,4 @@
-"""Publication over a real network that fails at the publish request: never a false success, never a second request."""
+"""Publication over a network that fails at the publish request: no false success, no second request."""
 
 import contextlib
 import re
@@ -29,7 +29,7 @@ answered_late = threading.Event()
 
 
 def late(exchange: Exchange) -> None:
-    """The request reaches lakeFS long after its sender has given up."""
+    """Forward the request to lakeFS long after its sender has stopped waiting."""
     answered_late.clear()
     exchange.wait(2 * PATIENCE)
     exchange.forward()

@@ -124,7 +124,7 @@ def test_lost_and_unaccepted_commits_are_named() -> None:
 
 
 def chain(length: int) -> list[Publish]:
-    """Each step begins before the one before it ends; each fifth has a companion without a change."""
+    """Each step starts before the previous one ends; every fifth step has a concurrent one without a change."""
     made = [publish(f"w{n}", f"m{n}" if n else "a", f"m{n + 1}", 10 * n, 10 * n + 15) for n in range(length)]
     idle = [publish(f"i{n}", f"m{n}", f"m{n}", 10 * n - 6, 10 * n + 12) for n in range(5, length, 5)]
     return [*made, *idle]

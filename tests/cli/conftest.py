@@ -68,7 +68,7 @@ def clean_environment() -> dict[str, str]:
 
 @pytest.fixture
 def on_terminal(project: Path) -> OnTerminal:
-    """The command on a terminal of its own: exit code, and everything that reached the screen."""
+    """Runs the command on its own pseudo-terminal; returns the exit code and everything that it printed."""
 
     def run(*args: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
         leader, follower = pty.openpty()
@@ -86,13 +86,13 @@ def on_terminal(project: Path) -> OnTerminal:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 4096)
-    except OSError:  # Linux says EIO once nobody holds the other end
+    except OSError:  # Linux reports EIO once the other end is closed
         return b""
 
 
 @pytest.fixture
 def perago(project: Path) -> Perago:
-    """The installed command in a process of its own, with none of the caller's settings."""
+    """Runs the installed command in a separate process, without the settings of the caller."""
 
     def run(*args: str | Path, cwd: Path = project, env: Mapping[str, str] | None = None) -> Result:
         return subprocess.run(
@@ -111,7 +111,7 @@ def perago(project: Path) -> Perago:
 
 @pytest.fixture
 def inside(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Perago:
-    """The same command in this process, where only its words and its exit code matter."""
+    """Runs the command in this process, for tests of its output and exit code only."""
     monkeypatch.chdir(project)
     monkeypatch.setattr(sys, "path", sys.path[:])
     for name in [name for name in os.environ if name.startswith(SETTINGS)]:

@@ -1,4 +1,4 @@
-"""check, extract and register as a person or a script meets them: a process of its own, exit code, stdout, stderr."""
+"""`perago check`, `extract` and `register` as commands: exit code, stdout and stderr."""
 
 import json
 from collections.abc import Callable
@@ -155,12 +155,12 @@ def test_register_needs_conductor(inside: Perago) -> None:
     assert_refused(inside("register", "words"), "CONDUCTOR_SERVER_URL is required for perago register")
 
 
-def test_wrong_use_in_a_process_of_its_own(perago: Perago) -> None:
+def test_usage_error_of_the_installed_command(perago: Perago) -> None:
     assert_refused(perago("check", "words.py"), "is a file path")
     assert_refused(perago("check"), "missing argument", code=2)
 
 
-def test_register_with_nobody_there_is_one_line(perago: Perago) -> None:
+def test_register_with_an_unreachable_conductor_prints_one_line(perago: Perago) -> None:
     result = perago("register", "words", env={"CONDUCTOR_SERVER_URL": "http://127.0.0.1:9/api"})
     assert_refused(result)
     assert len(result.stderr.splitlines()) == 1

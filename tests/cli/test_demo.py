@@ -16,7 +16,7 @@ from perago.model import Commit, CommitId, MetaRangeId
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
-    """Answers with what it was asked."""
+    """A server that answers with the request that it received."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

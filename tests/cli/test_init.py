@@ -48,7 +48,7 @@ def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> No
         init.create(tmp_path / "x" / "y")
 
 
-def test_next_steps_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_steps_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     init.show(Path("x"), init.create(Path("x")))
     out = capsys.readouterr().out.splitlines()

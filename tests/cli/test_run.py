@@ -1,4 +1,4 @@
-"""`perago run` as a task author meets it: what it shows, what it leaves alone, how it ends."""
+"""`perago run` as a command: its output, its exit codes, and what it does not change."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def test_a_bug_shows_the_authors_frames_and_none_of_ours(inside: Perago) -> None
     assert lines[0] == "Traceback (most recent call last):"
     assert 'words.py", line' in lines[1]
     assert lines[-1].startswith("error: words.repeat ended with FAILED (a retry may help): KeyError: 'nothing' (words.py:")
-    assert "spine.py" not in result.stderr
+    assert "transaction.py" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_failure_writes_nothing(inside: Perago, project: Path) -> None:
     assert not (project / "new").exists()
 
 
-def test_json_keeps_stdout_to_itself(perago: Perago, project: Path) -> None:
+def test_with_json_stdout_contains_nothing_else(perago: Perago, project: Path) -> None:
     spoken = '    print("the body speaks")'
     noisy = GOOD.replace(spoken, f'{spoken}\n    import os\n    os.system("echo a child speaks")')
     (project / "words.py").write_text(noisy)
@@ -186,7 +186,7 @@ SLOW = GOOD.replace('    print("the body speaks")', '    print("the body speaks"
 
 
 def hear_ctrl_c() -> None:
-    """What a shell starts in the background ignores the signal, and so would its children."""
+    """Restore the handler of SIGINT: a shell lets background processes and their children ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

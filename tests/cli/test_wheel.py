@@ -1,4 +1,4 @@
-"""The wheel as it is handed out: what a person without a clone finds in it."""
+"""The contents of the wheel."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ for name in pipeline.MODULES:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpacked, which is all that an installation does with it."""
+    """The unpacked wheel; installing it does no more."""
     room = tmp_path_factory.mktemp("wheel")
     line = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(room)]
     subprocess.run(line, cwd=CLONE, check=True, capture_output=True, timeout=60)
@@ -34,7 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return room / "site"
 
 
-def test_the_demonstration_finds_its_pipeline_in_an_installed_wheel(installed: Path) -> None:
+def test_the_demo_finds_its_pipeline_in_an_installed_wheel(installed: Path) -> None:
     examples = installed / "perago" / "demo"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(examples)]), "PYTHONDONTWRITEBYTECODE": "1"}
     line = [sys.executable, "-c", LOOK]

@@ -1,4 +1,4 @@
-"""What the client makes of answers and of silence, against a server that does as it is told."""
+"""How the client handles replies, errors and timeouts of a scripted server."""
 
 import json
 import socket
@@ -157,7 +157,7 @@ def test_a_closed_port_is_unavailable_for_writes_too() -> None:
         client.close()
 
 
-def test_statuses_have_their_own_errors(scripted: Scripted, client: ConductorClient) -> None:
+def test_http_statuses_are_mapped_to_errors(scripted: Scripted, client: ConductorClient) -> None:
     scripted.answers = [(404, {"message": "No such task"})]
     with pytest.raises(ConductorNotFound, match="No such task"):
         client.task(TaskId("t1"))

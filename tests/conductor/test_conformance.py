@@ -1,12 +1,12 @@
-"""One suite for the client on a real Conductor and for the fake: what holds for one holds for the other."""
+"""Conformance suite of the client on a real Conductor and of the in-memory one."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support import conductor_sites
 from tests.support.conductor_sites import ConductorSite, nonce, take
+from tests.support.waiting import eventually
 
 from perago.conductor import reporting
 from perago.errors import ConductorNotFound, TaskStatus
@@ -201,15 +201,10 @@ def test_a_task_is_found_by_the_poll_that_it_was_handed_to(site: ConductorSite) 
     def found() -> list[Attempt]:
         return list(conductor.handed_out(kind, {ours.attempt.worker_id}))
 
-    deadline = time.monotonic() + 10
-    while not found() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert found() == [ours.attempt]
+    assert eventually(found, within=10) == [ours.attempt]
     assert list(conductor.handed_out(kind, {WorkerId("another-worker")})) == []
     conductor.report(ours.attempt, DONE, timeout=5)
-    while found() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert found() == []
+    eventually(lambda: not found(), within=10)
     assert list(conductor.handed_out(kind, {theirs.attempt.worker_id})) == [theirs.attempt]
 
 

@@ -1,4 +1,4 @@
-"""Runs of a workflow on a real Conductor and on the fake: what a restart, a rerun, a pause and a fork leave to be seen."""
+"""Conformance suite for runs of a workflow: restart, rerun, pause and fork, on a real Conductor and the in-memory one."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""On a real server: a heartbeat that overlaps a completion erases it; requests of one attempt in single file lose none."""
+"""On a real server: a heartbeat that overlaps a completion erases it; requests of one attempt in sequence lose none."""
 
 import threading
 from collections.abc import Callable
@@ -15,7 +15,7 @@ DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 1}})
 
 
 def lost(real: conductor_sites.RealConductorSite, act: Callable[[Attempt], None], *, rounds: int, enough: int) -> int:
-    """How many of the completions that `act` sends are gone afterwards; stops when there are enough."""
+    """The number of completions sent by `act` that are lost; stops at `enough`."""
     task_type, unpolled = real.task_type(), real.task_type()
     found = 0
     for _ in range(rounds):

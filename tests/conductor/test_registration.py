@@ -16,7 +16,7 @@ WANTED: dict[str, Any] = {
 
 
 class Server:
-    """The two verbs that registering needs; it forgets `forgets`, as Conductor does with fields it does not know."""
+    """A server with the two verbs of registration. It drops the fields `forgets`, as Conductor drops fields it does not know."""
 
     def __init__(self, held: Mapping[str, Any] | None = None, forgets: str = "") -> None:
         self.held = held

@@ -1,4 +1,4 @@
-"""Delivery of an attempt's end: what is sent when, what is never sent, and what a person is told about it."""
+"""Reporting of outcomes: what is sent in which case, what is never sent, and the resulting delivery."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3}})
 
 @dataclass
 class Clock:
-    """Time that passes only in a sleep."""
+    """A clock that advances only in `sleep`."""
 
     now: float = 0.0
     sleeps: list[float] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Faulty(FakeConductor):
 
 @dataclass
 class WaitingSlot:
-    """A slot that waits for the next task, and what it was told."""
+    """A slot that waits for the next task, and records what it is given."""
 
     poll: reporting.NextPoll = field(default_factory=lambda: reporting.NextPoll(TYPE, NEXT))
 
@@ -226,7 +226,7 @@ def test_second_report_is_sent_without_poll(error: ConductorError) -> None:
 
 
 def test_server_without_the_combined_request_gets_the_plain_one() -> None:
-    """It answers as one that does not know the task."""
+    """Such a server replies as if it did not know the task."""
     server, waiting = Faulty(combined=[fail(ConductorNotFound("no such address"))]), WaitingSlot()
     assert deliver(server, polled(server), waiting=waiting) == reporting.Accepted(sent=2)
     assert waiting.told is None

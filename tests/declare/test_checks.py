@@ -1,4 +1,4 @@
-"""Checks over a listing: what they accept, what they say, and that globs agree with an independent reading of them."""
+"""Checks on a listing: what they accept, their messages, and globs compared with an independent implementation."""
 
 import time
 from collections.abc import Callable, Sequence

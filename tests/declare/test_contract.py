@@ -1,4 +1,4 @@
-"""The contract at run time: Conductor's input in, Conductor's output out, closed at every depth."""
+"""The contract at run time: validation of input and result, without unknown fields at any depth."""
 
 import json
 import math

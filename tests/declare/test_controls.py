@@ -1,4 +1,4 @@
-"""Controls: what each accepts, what each refuses and with which words, and the arithmetic of the publish budget."""
+"""Controls: accepted values, refused values with their messages, and the arithmetic of the publish budget."""
 
 from collections.abc import Callable
 

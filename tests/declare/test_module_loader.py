@@ -1,4 +1,4 @@
-"""Modules by name, from the working directory: the one task, or a refusal that says what to do."""
+"""Loading a task module by name from the working directory, and the errors of modules without exactly one task."""
 
 import itertools
 import re
@@ -31,7 +31,7 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Writes a module of a fresh name into the working directory and tells the name."""
+    """Writes a module with a new name into the working directory and returns the name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     known = set(sys.modules)

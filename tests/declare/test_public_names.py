@@ -20,7 +20,7 @@ def run(code: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_of_the_manual_is_at_the_front_door(name: str) -> None:
+def test_every_name_of_the_manual_is_exported_by_perago(name: str) -> None:
     assert name in perago.__all__
     assert getattr(perago, name).__name__.replace("_", "").lower() == name.replace("_", "").lower()
 

@@ -1,4 +1,4 @@
-"""Closed schemas of random models: no reference, no title, every object closed, and the schema says what the model does."""
+"""Closed schemas of random models: no reference, no title, every object closed, and equivalent to the model."""
 
 import json
 import math
@@ -200,7 +200,7 @@ slow = settings(
 
 @slow
 @given(any_model)
-def test_schemas_are_closed_and_complete_in_themselves(model: type[BaseModel]) -> None:
+def test_schemas_are_closed_and_self_contained(model: type[BaseModel]) -> None:
     for mode in ("validation", "serialization"):
         made = schema.of(model, mode)
         jsonschema.Draft202012Validator.check_schema(made)
@@ -239,7 +239,7 @@ json_values = st.recursive(
 
 @st.composite
 def near_misses(draw: st.DrawFn, wanted: dict[str, Any]) -> Any:
-    """A value that the schema allows, with something of it replaced, added or taken away."""
+    """A value that the schema allows, with a part of it replaced, added or removed."""
     value = draw(values(wanted))
     if isinstance(value, dict) and draw(st.booleans()):
         keys = [*wanted["properties"], "zz"]
@@ -326,5 +326,5 @@ def test_models_that_share_a_name_are_kept_apart() -> None:
         ({"type": "object", "patternProperties": {"^a": {}}, "additionalProperties": False}, {"ab": 1}, []),
     ],
 )
-def test_misfits(wanted: dict[str, Any], value: Any, misfits: list[str]) -> None:
+def test_values_that_do_not_fit_the_schema_are_described(wanted: dict[str, Any], value: Any, misfits: list[str]) -> None:
     assert list(schema.violations(wanted, value, "v")) == misfits

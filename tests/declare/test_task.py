@@ -1,4 +1,4 @@
-"""The @task decorator: each rule of a declaration, kept and broken, with the words of the refusal."""
+"""The @task decorator: valid and invalid declarations, with the error messages."""
 
 import functools
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def declare(function: Callable[..., Any] = plain, **given: Any) -> TaskDeclarati
 
 
 def refused(function: Any = plain, **given: Any) -> list[str]:
-    """The problems of a declaration, one each, without the heading that is tested by itself."""
+    """The problems of a declaration, without the heading, which has its own test."""
     with pytest.raises(TaskDefinitionError) as caught:
         task(**(USUAL | given))(function)
     heading, *rest = str(caught.value).split("\n  - ")

@@ -1,4 +1,4 @@
-"""The TaskDef: what stands in it, and that a real Conductor stores every control at its bounds exactly as written."""
+"""The TaskDef: its contents, and that a real Conductor stores every control at its bounds unchanged."""
 
 import json
 from collections.abc import Callable
@@ -126,7 +126,7 @@ class Server:
         return reply.status, json.loads(reply.data) if reply.data else None
 
     def stored(self, made: dict[str, Any]) -> dict[str, Any]:
-        """Write, read back, remove."""
+        """Write the definition to Conductor, read it back and remove it."""
         status, answer = self.call("POST", "/metadata/taskdefs", [made])
         assert status == 200, answer
         path = f"/metadata/taskdefs/{quote(made['name'], safe='')}"

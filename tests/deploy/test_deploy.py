@@ -1,4 +1,4 @@
-"""The unit and the manifest in `deploy/`: valid by the tools that judge them, and their times fit the worker's."""
+"""The systemd unit and the Kubernetes manifest in `deploy/` are valid, and their times fit the worker's."""
 
 import re
 import shutil
@@ -55,7 +55,7 @@ def test_probes_ask_what_the_worker_serves() -> None:
 
 
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    """The program and the user of the unit are not on this machine; everything else is judged as it stands."""
+    """The program and the user of the unit do not exist on this machine, so both are replaced; the rest is verified unchanged."""
     analyze = shutil.which("systemd-analyze")
     assert analyze is not None, "install systemd to check the unit"
     text = (

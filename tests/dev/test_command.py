@@ -1,4 +1,4 @@
-"""What `perago dev` says and writes, without servers."""
+"""Output and files of `perago dev`, without servers."""
 
 import io
 from pathlib import Path

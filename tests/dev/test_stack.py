@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually
+from tests.support.worker_harness import alive
 
 from perago.dev import data_directory
 from perago.dev.stack import Endpoints, Stack, StackOptions
@@ -21,24 +23,6 @@ from perago.errors import DevStackError
 from perago.provision import artifact_cache
 
 PERAGO = str(Path(sys.executable).with_name("perago"))
-
-
-def alive(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat")
-    if state.exists():
-        return state.read_text().rpartition(")")[2].split()[0] != "Z"
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return not Path("/proc/self/stat").exists()
-
-
-def until(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def get(url: str) -> str:
@@ -130,8 +114,8 @@ def test_servers_end_when_the_command_is_killed(installed_servers: None, temp: P
         started = ready(process)
         assert Path(started["data_dir"]).parent == temp
         process.kill()
-        until(lambda: not alive(started["conductor_pid"]) and not alive(started["lakefs_pid"]), 5.0)
-    until(lambda: not list(temp.iterdir()), 5.0)
+        eventually(lambda: not alive(started["conductor_pid"]) and not alive(started["lakefs_pid"]), within=5)
+    eventually(lambda: not list(temp.iterdir()), within=5)
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +223,7 @@ def test_stop_during_build_leaves_no_process_and_no_artifact(tmp_path: Path, tem
     (tools / "go").write_text(f"#!/bin/sh\n{version}\necho $$ > {tmp_path}/pid\nsleep 600 & wait\n")
     (tools / "go").chmod(0o755)
     with perago_dev("--json", temp=temp, PERAGO_CACHE_DIR=str(store), PATH=f"{tools}:{os.environ['PATH']}") as process:
-        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), 60.0)
+        eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), within=60)
         builder = int((tmp_path / "pid").read_text())
         process.send_signal(number)
         out, said = process.communicate(timeout=30)

@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((CLONE / "pyproject.toml").read_text())["project"]
 
 
 def installed(folder: Path, name: str, version: str, origin: object = None) -> None:
-    """What an installer leaves of a distribution, as far as it is looked at."""
+    """The metadata that an installer writes for a distribution, as far as it is read."""
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")

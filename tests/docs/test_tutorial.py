@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import manual
+from tests.support.waiting import eventually
 
 from perago.cli import dev
 from perago.dev.stack import Endpoints
@@ -153,11 +154,8 @@ def workers() -> Generator[Callable[[Reader, manual.Block], None]]:
             line = ["bash", "-c", f"exec {reader.renamed(command.line)}"]
             running.append(subprocess.Popen(line, cwd=reader.here, env=reader.environment, stdout=out, stderr=out))
         wanted = command.shown[-1].strip("… ")
-        deadline = time.monotonic() + 150
-        while wanted not in said.read_text():
-            assert running[-1].poll() is None, said.read_text()
-            assert time.monotonic() < deadline, said.read_text()
-            time.sleep(0.05)
+        eventually(lambda: wanted in said.read_text() or running[-1].poll() is not None, within=150, what=repr(wanted))
+        assert wanted in said.read_text(), said.read_text()
 
     try:
         yield start

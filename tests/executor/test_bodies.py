@@ -5,7 +5,8 @@ import os
 import signal
 from pathlib import Path
 
-from tests.support.worker_harness import PLAIN, WorkerHarness, alive, children, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import PLAIN, WorkerHarness, alive, children
 
 
 def test_output_of_a_body_is_logged_with_its_attempt(harness: WorkerHarness) -> None:

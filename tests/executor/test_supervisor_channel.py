@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago import ipc
 from perago.attempt import cancellation

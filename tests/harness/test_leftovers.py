@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.support import leftovers
 from tests.support.leftovers import RunTraces
-from tests.support.worker_harness import command, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import command
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`site` runs a test on the fake and on a real lakeFS; `real` on the real one alone, with its requests checked."""
+"""`site` runs a test on the in-memory lake and on a real lakeFS; `real` on the real one only, with its requests checked."""
 
 from collections.abc import Callable, Generator
 

@@ -1,4 +1,4 @@
-"""Commits and branches: the fake and lakeFS say the same."""
+"""Conformance suite for commits and branches, on the in-memory lake and on lakeFS."""
 
 import pytest
 from tests.support.lake_sites import MAIN, Site, merge, stage

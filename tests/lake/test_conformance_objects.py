@@ -1,4 +1,4 @@
-"""Objects: listing, reading, writing and deleting are the same on the fake and on lakeFS."""
+"""Conformance suite for listing, reading, writing and deleting objects, on the in-memory lake and on lakeFS."""
 
 import hashlib
 from pathlib import Path
@@ -270,7 +270,7 @@ def test_deleting_missing_objects_is_no_error(site: Site) -> None:
 
 
 def test_deleting_from_a_branch_that_does_not_exist_passes_unnoticed(site: Site) -> None:
-    """lakeFS answers 200; the commit that follows is what tells."""
+    """lakeFS answers 200; only the following commit fails."""
     gone = BranchName("missing")
     site.lake.delete_objects(site.repository, gone, [ObjectPath("a")])
     with pytest.raises(LakeError):

@@ -1,4 +1,4 @@
-"""A network that fails: never a wrong byte on disk, never a write sent twice, never a hang, and the error says what is known."""
+"""Network faults: no wrong byte on disk, no write sent twice, no hang, and an error that says what is known."""
 
 import time
 from collections.abc import Callable, Generator
@@ -8,6 +8,7 @@ import pytest
 from tests.support import fault_proxy as faults
 from tests.support.fault_proxy import FaultProxy
 from tests.support.lake_sites import MAIN, RealSite, client, file, stage
+from tests.support.waiting import eventually
 
 from perago.dev.stack import Endpoints
 from perago.errors import LakeConflict, LakeCorrupt, LakeError, LakeRejected, LakeUnavailable, LakeUnknown
@@ -35,7 +36,7 @@ READ_FAULTS = {
 
 
 class Broken:
-    """A repository with content, a client whose way to it goes through a proxy, and the direct way."""
+    """A repository with content, a client that reaches it through a proxy, and one that reaches it directly."""
 
     def __init__(self, site: RealSite, proxy: FaultProxy, stack: Endpoints) -> None:
         self.site = site
@@ -269,9 +270,7 @@ def test_a_write_after_the_server_closed_the_idle_connection_goes_by_a_new_one(b
 
     broken.proxy.on("GET ", good_bye)
     broken.lake.head(broken.repository, MAIN)
-    deadline = time.monotonic() + 10
-    while broken.proxy.clients and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: not broken.proxy.clients, within=10, what="the end of the connection")
     broken.lake.create_branch(broken.repository, BranchName("s9"), broken.base)
     assert [seen.line.split()[0] for seen in broken.proxy.seen] == ["GET", "POST"]
 

@@ -1,4 +1,4 @@
-"""HTTP as servers and what stands before them really speak it: chunks, early refusals, closing, TLS, signed links."""
+"""Details of HTTP as real servers and proxies use it: chunks, early refusals, closed connections, TLS, signed links."""
 
 import hashlib
 import json
@@ -51,7 +51,7 @@ def server() -> Generator[FaultProxy]:
 
 
 def raw_reply(*parts: bytes) -> faults.Fault:
-    """Keeps the connection open afterwards."""
+    """Send the reply, and keep the connection open afterwards."""
 
     def fault(exchange: faults.Exchange) -> None:
         for part in parts:
@@ -131,7 +131,7 @@ def test_a_connection_that_the_server_wants_closed_is_not_used_again(lake_at: At
 
 @contextmanager
 def listening(serve: Callable[[socket.socket], None], tls: ssl.SSLContext | None = None) -> Generator[int]:
-    """One connection, served by a function."""
+    """A server that handles one connection with the given function."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def run() -> None:
@@ -150,7 +150,7 @@ def listening(serve: Callable[[socket.socket], None], tls: ssl.SSLContext | None
         thread.join(10)
 
 
-def test_a_refusal_before_the_body_was_read_is_heard(lake_at: At, tmp_path: Path) -> None:
+def test_a_refusal_before_the_body_was_read_is_received(lake_at: At, tmp_path: Path) -> None:
     heard = threading.Event()
 
     def refuse(sock: socket.socket) -> None:
@@ -177,7 +177,7 @@ def test_a_write_that_could_not_be_sent_whole_did_not_happen(lake_at: At, tmp_pa
         )
 
 
-def test_a_server_that_stops_reading_does_not_hold_us(lake_at: At, tmp_path: Path) -> None:
+def test_a_server_that_stops_reading_does_not_block_the_client(lake_at: At, tmp_path: Path) -> None:
     done = threading.Event()
 
     def stall(sock: socket.socket) -> None:
@@ -221,7 +221,7 @@ def test_a_file_that_shrinks_on_its_way_breaks_the_request_off(
 # signed links
 
 
-def test_a_signed_link_is_read_without_telling_who_we_are(lake_at: At, server: FaultProxy, tmp_path: Path) -> None:
+def test_a_signed_link_is_read_without_credentials(lake_at: At, server: FaultProxy, tmp_path: Path) -> None:
     heard: list[bytes] = []
 
     def store(exchange: faults.Exchange) -> None:
@@ -291,7 +291,7 @@ def test_a_large_file_goes_straight_to_a_store_that_signs_links(
 @pytest.mark.parametrize(
     "store", [faults.answer(403), faults.cut(), faults.answer(200, ETag=f'"{"0" * 32}"')], ids=["refused", "cut", "other bytes"]
 )
-def test_a_store_that_does_not_take_the_file_is_gone_around(
+def test_a_file_that_the_store_refuses_is_uploaded_through_lakefs(
     lake_at: At, server: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: faults.Fault
 ) -> None:
     signing(server, monkeypatch, store)
@@ -314,7 +314,7 @@ def test_a_link_whose_last_step_is_lost_is_unknown(
 
 
 @pytest.mark.parametrize("url", ["", "lakefs:8000", "ftp://host", "http://", "http://host/prefix", "http://key:secret@host"])
-def test_an_address_that_cannot_be_meant_is_refused(lake_at: At, url: str) -> None:
+def test_an_invalid_address_is_refused(lake_at: At, url: str) -> None:
     with pytest.raises(RuntimeConfigError) as caught:
         lake_at(url)
     assert "secret" not in str(caught.value)

@@ -1,6 +1,6 @@
-"""On a real lakeFS: the head that is read after a source was deleted and updates were interrupted moves no more.
+"""On a real lakeFS: after a source was deleted and updates were interrupted, the head does not move any more.
 
-This is what a revocation rests on. Relocations and merges by name run in threads, at random moments around the revocation.
+A revocation relies on this. Relocations and merges by name run in threads, at random times around the revocation.
 """
 
 import random
@@ -22,7 +22,7 @@ WIDEST = 0.012
 def race(
     update: Callable[[], object], revoke: Callable[[], CommitId], delay: float, *, update_waits: bool
 ) -> tuple[str, CommitId]:
-    """How the update ended, and the head that was read after the revocation."""
+    """The outcome of the update, and the head that was read after the revocation."""
     ready = threading.Barrier(2)
     ended: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The fake's branch updates meet as lakeFS's do, and its gate can cut a call anywhere."""
+"""Concurrent branch updates of the in-memory lake behave as those of lakeFS, and its gate can interrupt any call."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ MAIN, S1, S2 = BranchName("main"), BranchName("s1"), BranchName("s2")
 
 
 class Once:
-    """A gate that does one thing at one place, the first time it is reached."""
+    """A gate that calls `action` the first time the step of the verb is reached."""
 
     def __init__(self, verb: str, step: RequestStep, action: Callable[[], None]) -> None:
         self._place = (verb, step)
@@ -153,7 +153,7 @@ def test_a_relocation_away_and_back_is_not_noticed(arranged: Arranged) -> None:
     assert arranged.head == arranged.staged[S1]
 
 
-def test_an_update_that_never_gets_through_is_given_up(arranged: Arranged) -> None:
+def test_an_update_that_is_always_overtaken_fails(arranged: Arranged) -> None:
     def always(verb: str, step: RequestStep) -> None:
         if (verb, step) == ("merge", RequestStep.BETWEEN):
             other = arranged.lake.head(REPOSITORY, MAIN)

@@ -1,4 +1,4 @@
-"""Checksums of objects that were uploaded in parts: right bytes pass, wrong ones do not."""
+"""Checksums of objects that were uploaded in parts: correct bytes pass, wrong ones do not."""
 
 import hashlib
 from pathlib import Path

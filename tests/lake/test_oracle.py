@@ -1,4 +1,4 @@
-"""The official SDK reads what our client wrote, object by object, and our requests are as few as they can be."""
+"""The official SDK reads what the client wrote, and the client sends the minimum number of requests."""
 
 import hashlib
 from collections import Counter

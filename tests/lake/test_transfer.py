@@ -1,4 +1,4 @@
-"""Local files that are not what they seem, or change while they travel."""
+"""Local files that are no regular files, or that change during the transfer."""
 
 import errno
 import hashlib
@@ -55,7 +55,7 @@ def test_an_upload_can_begin_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (9 << 20) + 5])
-def test_hashing_apart_gives_the_same_digest(size: int) -> None:
+def test_hashing_in_a_thread_gives_the_same_digest(size: int) -> None:
     data = os.urandom(size)
     threaded = hashing.ThreadedMd5()
     for at in range(0, size, 100_000):
@@ -64,7 +64,9 @@ def test_hashing_apart_gives_the_same_digest(size: int) -> None:
     assert threaded.hexdigest() == hashlib.md5(data).hexdigest()
 
 
-def test_large_files_are_hashed_apart_on_both_ways_and_leave_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_hashed_in_a_thread_in_both_directions_and_leave_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transfer, "HASHED_IN_THREAD", 1000)
     data = os.urandom(3 << 20)
     source, md5 = file(tmp_path, data), hashlib.md5(data).hexdigest()

@@ -1,4 +1,4 @@
-"""The lake's conformance suite over the store on plain files: it overrides how bytes are kept, and nothing else may differ."""
+"""The conformance suite of the lake on the folder lake: it stores bytes in plain files, and nothing else may differ."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -50,24 +50,24 @@ def case(name: str) -> cases.Case:
 
 
 def test_a_violation_is_read_with_its_states() -> None:
-    verdict = tlc.read(VIOLATION, 1.0)
+    verdict = tlc.parse(VIOLATION, 1.0)
     assert (verdict.violated, verdict.states, verdict.holds) == ("NeverLost", 19048, False)
     assert [moment.action for moment in verdict.trace] == ["Initial", "Stage"]
     assert verdict.trace[0].state["todo"] == [[], [1, 2]]
     assert verdict.trace[1].state["request"] == [{"state": "sent", "op": "merge"}]
 
 
-def test_a_step_is_told_with_what_the_target_shows() -> None:
-    told = list(story.tell(tlc.read(VIOLATION, 1.0).trace))
-    assert told == [story.Line("execution 1", "stages its change on a branch of its own", "A → M1")]
+def test_a_step_is_described_with_the_history_of_the_target() -> None:
+    lines = list(story.describe(tlc.parse(VIOLATION, 1.0).trace))
+    assert lines == [story.Line("execution 1", "stages its change on a branch of its own", "A → M1")]
 
 
 def test_output_without_a_verdict_is_an_error() -> None:
     with pytest.raises(tlc.CheckerError, match="no verdict"):
-        tlc.read("Error: Parsing or semantic analysis failed.", 1.0)
+        tlc.parse("Error: Parsing or semantic analysis failed.", 1.0)
 
 
-def test_every_named_rule_is_one_the_model_knows() -> None:
+def test_rules_and_invariants_of_every_case_exist_in_the_model() -> None:
     text = Path(tlc.SPECIFICATION).read_text()
     for one in cases.cases():
         assert all(f'"{name}"' in text for name in (*one.off, *one.world))
@@ -75,14 +75,14 @@ def test_every_named_rule_is_one_the_model_knows() -> None:
         assert set(one.invariants) <= set(check._BROKEN)
 
 
-def test_every_rule_of_the_model_is_expected_to_be_missed() -> None:
+def test_every_rule_of_the_model_has_a_case_without_it() -> None:
     rules = re.search(r"^Rules == \{(.*?)\}", Path(tlc.SPECIFICATION).read_text(), re.MULTILINE | re.DOTALL)
     assert rules is not None
     missed = [one.off for one in cases.cases() if one.group is cases.Group.RULE and not one.holds]
     assert sorted(missed) == sorted((name,) for name in re.findall(r'"([^"]+)"', rules[1]))
 
 
-def test_names_are_unique() -> None:
+def test_names_of_cases_are_unique() -> None:
     names = [one.name for one in cases.cases()]
     assert len(names) == len(set(names))
 
@@ -102,16 +102,16 @@ def test_tlc_finds_the_protocol_safe_for_two_executions(checker: tlc.Checker, la
 
 
 @pytest.mark.parametrize(
-    ("name", "broken", "says"),
+    ("name", "broken", "action"),
     [
         ("verify-abandoned", "NeverLost", "is going to remove it"),
         ("verify", "OnItsInput", "commits H1 to the target"),
         ("restore-peers", "Restored", "announces the restoration"),
     ],
 )
-def test_tlc_finds_the_failure_without_the_rule(checker: tlc.Checker, name: str, broken: str, says: str) -> None:
+def test_tlc_finds_the_failure_without_the_rule(checker: tlc.Checker, name: str, broken: str, action: str) -> None:
     verdict = checker.check(case(name))
-    told = list(story.tell(verdict.trace))
+    lines = list(story.describe(verdict.trace))
     assert verdict.violated == broken
-    assert any("Conductor accepts" in line.did for line in told)
-    assert any(says in line.did for line in told)
+    assert any("Conductor accepts" in line.did for line in lines)
+    assert any(action in line.did for line in lines)

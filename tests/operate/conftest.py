@@ -1,4 +1,4 @@
-"""`harness`: a repository of its own on the real servers."""
+"""`harness`: a separate repository on the real servers."""
 
 from collections.abc import Callable, Generator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`perago doctor` on real servers: each finding provoked, with the command that fixes it; and nothing is left behind."""
+"""`perago doctor` on real servers: each finding with the command that fixes it; and nothing is left behind."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""`perago protect` on real servers: what the hooks refuse, what they let pass, and that they come and go."""
+"""`perago protect` on real servers: what the hooks refuse and allow, and their installation and removal."""
 
 import secrets
 import threading
@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from tests.support import worker_harness
 from tests.support.operator import MAIN, OperatorHarness
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import LakeError, LakeRejected
@@ -59,7 +59,7 @@ def reset(harness: OperatorHarness) -> None:
 
 
 def winners(harness: OperatorHarness, number: int) -> int:
-    """So many of the merges that race from one head succeed."""
+    """The number of merges that succeed in a race of several from one head."""
     head = harness.head().id
     sources = [branch(harness, f"racer-{number}-{racer}", head) for racer in range(RACERS)]
     gate, count = threading.Barrier(RACERS), Counter[str]()
@@ -163,7 +163,7 @@ def test_attempts_publish_on_a_protected_branch(harness: OperatorHarness) -> Non
 
 
 def test_a_worker_publishes_on_a_protected_branch(harness: OperatorHarness, tmp_path: Path) -> None:
-    """A merge, and the replacement of a commit that has to go."""
+    """A merge, and the replacement of an abandoned commit."""
     harness.by_hand("data/log.txt", b"")
     protect(harness)
     with worker_harness.open_harness(harness.stack, tmp_path / "worker") as made:

@@ -1,4 +1,4 @@
-"""`perago doctor --publication` on a real lakeFS: every check holds, each can fail, and nothing is left, whatever ends it."""
+"""`perago doctor --publication` on a real lakeFS: every check holds, each can fail, and nothing is left behind."""
 
 import os
 import signal
@@ -114,7 +114,7 @@ def test_a_lakefs_that_does_not_do_what_it_should(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_after_an_interruption(harness: OperatorHarness, number: signal.Signals) -> None:
-    """In the midst of the check that takes longest, which has a merge under way."""
+    """During the longest check, which has a merge in progress."""
     program = (
         "from perago.operate.protocol_check import checks; checks.CHECKS = (checks.merge, checks.interruption); "
         "from perago.cli.main import main; main()"

@@ -1,4 +1,4 @@
-"""`perago recover` on real servers: what it shows, what it moves, and what it leaves alone."""
+"""`perago recover` on real servers: what it shows, what it moves, and what it does not change."""
 
 import os
 import pty
@@ -39,7 +39,7 @@ def test_unaccepted_commits_are_taken_off_and_a_second_run_has_nothing_to_do(har
     harness.accepted(accepted.commit)
 
 
-def test_nothing_happens_without_a_yes(harness: OperatorHarness) -> None:
+def test_nothing_is_moved_without_confirmation(harness: OperatorHarness) -> None:
     abandoned = harness.abandoned(harness.by_hand("in/x"))
     said = harness.perago("recover", harness.target)
     assert said.code == 1
@@ -48,7 +48,7 @@ def test_nothing_happens_without_a_yes(harness: OperatorHarness) -> None:
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
-def test_a_person_is_asked(harness: OperatorHarness, answer: str) -> None:
+def test_confirmation_is_requested_on_a_terminal(harness: OperatorHarness, answer: str) -> None:
     seed = harness.by_hand("in/x")
     abandoned = harness.abandoned(seed)
     leader, follower = pty.openpty()

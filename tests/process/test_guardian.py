@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support.worker_harness import alive, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import alive
 
 from perago.errors import ProvisionError
 from perago.process import child_process, guardian
@@ -46,7 +47,7 @@ class Guarded:
     folder: Path
 
     def pid(self, name: str) -> int:
-        """Of the command, its child, or the daemon that it abandoned in a session of its own."""
+        """The pid of the command, of its child, or of the daemon that it abandoned in a separate session."""
         noted = self.folder / name
         return int(eventually(lambda: noted.exists() and noted.read_text()))
 

@@ -1,4 +1,4 @@
-"""Labels of a commit: what was written is read back, and what Perago did not write is told apart."""
+"""Labels of a commit: written labels are read back, and commits without them are recognised."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The decision, over every combination of what it may look at, and the words of its refusals."""
+"""The decision for every combination of its inputs, and the messages of its refusals."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What Conductor's answer says about the commit that the target branch shows: every row of the table of rule 1."""
+"""What the answer of Conductor means for the head of the target branch: every row of the table of rule 1."""
 
 from dataclasses import replace
 from typing import Any

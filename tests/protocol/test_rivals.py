@@ -1,4 +1,4 @@
-"""Rival attempts: which of them Conductor still wants, and who goes first, computed alike from both sides."""
+"""Rivals: which of them are live, and which has precedence, with the same result on both sides."""
 
 import itertools
 from dataclasses import replace

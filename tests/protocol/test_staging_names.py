@@ -1,4 +1,4 @@
-"""Staging names are safe, bounded, tell logical tasks apart, and read back."""
+"""Staging names are safe, bounded, distinguish tasks, and can be parsed."""
 
 import re
 
@@ -147,7 +147,7 @@ def test_names_of_the_first_edition_sort_before_all_others(workflow: str, other:
         "perago-staging-z0123456789ab-",
     ],
 )
-def test_a_branch_that_perago_did_not_name_is_none_of_its_business(foreign: str) -> None:
+def test_a_branch_that_perago_did_not_name_is_not_parsed(foreign: str) -> None:
     assert staging_names.parse(BranchName(foreign)) is None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.support.waiting import eventually
 
 from perago.errors import ProvisionError
 from perago.process.stop_request import StopRequest, StopRequested
@@ -87,13 +88,6 @@ def _ensure_in_child(root: Path, directory: Path, seconds: float) -> None:
     ArtifactCache(root, StopRequest(), quiet).ensure(CountedBuild(directory, seconds).artifact())
 
 
-def _wait_until(condition: object, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_two_processes_build_once(store: ArtifactCache, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     both = [context.Process(target=_ensure_in_child, args=(store.root, tmp_path, 0.5)) for _ in range(2)]
@@ -111,7 +105,7 @@ def test_killed_build_is_removed_and_repeated(store: ArtifactCache, tmp_path: Pa
     tool = CountedBuild(tmp_path)
     child = multiprocessing.get_context("spawn").Process(target=_ensure_in_child, args=(store.root, tmp_path, 60.0))
     child.start()
-    _wait_until(lambda: tool.count() == 1)
+    eventually(lambda: tool.count() == 1, within=20)
     child.kill()
     child.join(10)
     child.close()

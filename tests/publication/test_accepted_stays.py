@@ -1,8 +1,8 @@
-"""Workflows that are wired or started so that two steps take one commit: what Conductor accepted first is never removed."""
+"""Workflows in which two steps have the same input commit: what Conductor accepted first is never removed."""
 
 import pytest
 from tests.support.publication import INPUT, Json, PublicationHarness, TargetBranch, fork, loop, sub_workflow
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.model import CommitId, WorkflowId
 
@@ -83,7 +83,7 @@ def test_a_fork_whose_lanes_take_one_input_one_after_the_other(
 def test_a_fork_whose_lanes_take_one_input_at_the_same_time(
     harness: PublicationHarness, branch: TargetBranch, writers: str, together: str
 ) -> None:
-    """Both at once, or both bodies released by one gate."""
+    """Both lanes at the same time, or both bodies waiting at one gate."""
     gate = harness.gate() if together == "slow" else None
     lanes = [
         branch.step(lane, lane if writers in {"both", lane} else None, workspace=INPUT, gate=gate, retries=PATIENT)

@@ -1,4 +1,4 @@
-"""A task that Conductor completed with another commit than the one on the branch: the accepted commit comes back."""
+"""A task that Conductor completed with a commit that the branch does not show: the accepted commit is put back."""
 
 import uuid
 
@@ -6,7 +6,7 @@ import pytest
 from tests.support.fault_proxy import Exchange
 from tests.support.kill_matrix import TASK_UPDATE, HeldRequest
 from tests.support.publication import REMOVED, HeldTask, PublicationHarness, TargetBranch
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.model import BranchName, CommitId
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.kill_matrix import HeldRequest
 from tests.support.publication import ATTEMPTS, REASON_LIMIT, REMOVED, Json, PublicationHarness, TargetBranch
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.model import CommitId, WorkflowId
 
@@ -15,7 +15,7 @@ MOMENT = pytest.mark.parametrize("moment", ["before", "meanwhile"])
 
 
 def meets(branch: TargetBranch, moment: str, added: str | None) -> tuple[CommitId, WorkflowId]:
-    """A commit by hand on the input of a step, made before the step starts or while its body runs."""
+    """A workflow whose step finds a commit by hand on its input, made before the step starts or while its body runs."""
     if moment == "before":
         made = branch.person_commits("fix", MESSAGE)
         return made, branch.start(branch.step("it", added))
@@ -84,7 +84,7 @@ BY_HAND: dict[str, Callable[[TargetBranch], CommitId]] = {
 
 
 def slip_in(branch: TargetBranch, how: str) -> tuple[CommitId, WorkflowId]:
-    """The step has read the head and sent its merge when a person's commit gets there first."""
+    """Insert a commit by hand after the step has read the head and before its merge is applied."""
     hold = HeldRequest()
     branch.harness.lakefs.on(branch.merge_request, hold)
     workflow = branch.start(branch.step("it"))

@@ -1,7 +1,8 @@
-"""A pause stops scheduling and nothing else: bodies go on, results are taken, and after the resume everything completes."""
+"""A pause stops only scheduling: bodies continue, results are accepted, and after the resume everything completes."""
 
 from tests.support.publication import INPUT, VIEW, Json, PublicationHarness, TargetBranch
-from tests.support.worker_harness import PLAIN, Gate, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import PLAIN, Gate
 
 from perago.model import WorkflowId
 
@@ -55,7 +56,7 @@ def steps(harness: PublicationHarness, branch: TargetBranch, kind: str, gate: Ga
 
 
 def looks(harness: PublicationHarness, workflow: WorkflowId) -> int:
-    """How often the worker has asked for the workflow's status."""
+    """The number of requests of the worker for the status of the workflow."""
     return len(harness.conductor.requests(rf"GET /api/workflow/{workflow}\?"))
 
 

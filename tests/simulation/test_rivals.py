@@ -1,8 +1,8 @@
-"""Two workflows that publish to one branch and overtake each other wherever it matters: every rule holds in each schedule."""
+"""Two workflows that publish to one branch and interrupt each other at every critical call: every rule holds."""
 
 import pytest
 from simulation import explore
-from simulation.checking import hold
+from simulation.checking import assert_rules_hold
 from simulation.explore import Family
 from simulation.world import World
 
@@ -14,26 +14,26 @@ SCHEDULES = {
     "rivals/no-ops": 1700,
     "rivals/the-same": 1000,
 }
-"""At least so many each."""
+"""The least number of schedules of each family."""
 
 
 @pytest.mark.parametrize("family", explore.RIVALS, ids=lambda family: family.name)
-def test_two_preemptions(family: Family) -> None:
-    seen = hold(explore.systematic(World, family, 2))
+def test_rules_hold_with_two_preemptions(family: Family) -> None:
+    seen = assert_rules_hold(explore.systematic(World, family, 2))
     assert seen.of_rivals == seen.schedules >= SCHEDULES[family.name]
     assert seen.ends >= {"completed", "stale", "too late"}
 
 
 @pytest.mark.parametrize("family", explore.GUIDED, ids=lambda family: family.name)
-def test_one_preemption_at_the_worst_moment(family: Family) -> None:
-    seen = hold(explore.systematic(World, family, 1))
+def test_rules_hold_with_one_preemption_in_a_critical_state(family: Family) -> None:
+    seen = assert_rules_hold(explore.systematic(World, family, 1))
     assert seen.of_rivals == seen.schedules > 10
     assert "completed" in seen.ends
 
 
 @pytest.mark.parametrize("family", [*explore.CALM_RIVALS, *explore.CALM_LANES], ids=lambda family: family.name)
 def test_without_failures_one_of_two_is_accepted(family: Family) -> None:
-    """In whatever order they go. That none is accepted would be a broken rule."""
-    seen = hold(explore.systematic(World, family, 2))
+    """In any order of moves. The oracle raises if none is accepted."""
+    seen = assert_rules_hold(explore.systematic(World, family, 2))
     assert seen.accepted >= seen.schedules > 30
     assert not seen.ends & {"unknown", "failed"}

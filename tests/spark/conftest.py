@@ -1,4 +1,4 @@
-"""One warm driver for all tests that take `harness`: starting a JVM costs more than any of them."""
+"""One running driver for all tests that use `harness`: starting a JVM takes longer than any of them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,14 +31,14 @@ WITH_DELTA = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whichever comes first waits for a JVM, on a machine that may be busy."""
+    """Longer timeouts: the first test of a run waits for a JVM, on a machine that may be busy."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.timeout(400))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fetched before the first test, because that may take longer than a test may."""
+    """Downloads Spark before the first test, because that may take longer than the timeout of a test."""
     if not session.config.option.collectonly and any(
         "spark_runtime" in getattr(item, "fixturenames", ()) for item in session.items
     ):
@@ -52,7 +52,7 @@ def spark_runtime() -> runtime.SparkRuntime:
 
 @pytest.fixture(scope="session")
 def quick(stack: Endpoints, spark_runtime: runtime.SparkRuntime) -> str:
-    """Java options of drivers that are killed soon, for tests that start many."""
+    """Java options with which drivers start faster, for tests that start many."""
     return spark_class_archive.java_options(stack)
 
 

@@ -1,4 +1,4 @@
-"""Spark tasks walk the same spine: what they publish, refuse, and leave behind."""
+"""Spark tasks in whole transactions: what they publish, what is refused, and what is left behind."""
 
 import time
 from pathlib import Path
@@ -201,22 +201,15 @@ def test_leftovers_of_committers_are_not_published_and_those_of_the_input_stay(h
 def test_stale_attempts_have_their_jobs_cancelled_at_once(harness: SparkHarness) -> None:
     """A stage of tasks that would take minutes."""
     a = harness.csv("raw/rows.csv")
-    called_off_at: list[float] = []
-
-    def is_cancelled() -> bool:
-        if not called_off_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in harness.heard):
-            called_off_at.append(time.monotonic())
-        return bool(called_off_at)
-
-    harness.is_cancelled = is_cancelled
+    cancelled_at = harness.cancel_when_tasks_run()
     outcome = harness.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
     assert outcome.status is TaskStatus.FAILED
-    assert time.monotonic() - called_off_at[0] < 5
+    assert time.monotonic() - cancelled_at[0] < 5
     assert harness.head().id == a
 
 
 def slow_rows(workspace: SparkWorkspace) -> Any:
-    """Eight rows that take a quarter of a minute each."""
+    """Eight rows that take 15 seconds each."""
     spark = workspace.spark
     return spark.range(0, 8, 1, 8).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 15000 + id) as slept")
 

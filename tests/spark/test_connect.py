@@ -12,7 +12,7 @@ from tests.spark.test_attempts import completed, double, slow_rows
 from tests.support import spark_cluster
 from tests.support.attempts import LakeFSAdmin
 from tests.support.spark import SparkHarness
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
@@ -45,7 +45,7 @@ class ConnectServer:
 def server(
     driver: Driver, spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ConnectServer]:
-    """A process has one kind of Spark at a time: the driver of the other tests rests."""
+    """A process can use one kind of Spark at a time, so the driver of the other tests is stopped."""
     driver.close()
     room = tmp_path_factory.mktemp("connect")
     file = room / "spark.properties"
@@ -102,20 +102,13 @@ def test_a_task_publishes_through_the_server_and_one_without_changes_does_not(
     assert (ref_of(read), harness.head().id) == (harness.scene.a, harness.scene.a)
 
 
-def test_an_attempt_that_nobody_wants_is_interrupted_and_its_tasks_were_told_of(harness: SparkHarness) -> None:
+def test_a_cancelled_attempt_is_interrupted_and_has_reported_its_tasks(harness: SparkHarness) -> None:
     a = harness.csv("raw/rows.csv")
-    called_off_at: list[float] = []
-
-    def is_cancelled() -> bool:
-        if not called_off_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in harness.heard):
-            called_off_at.append(time.monotonic())
-        return bool(called_off_at)
-
-    harness.is_cancelled = is_cancelled
+    cancelled_at = harness.cancel_when_tasks_run()
     outcome = harness.run(lambda workspace: slow_rows(workspace).write.parquet(workspace.output("out")))
     assert outcome.status is TaskStatus.FAILED
     assert "OPERATION_CANCELED" in str(outcome.reason)
-    assert time.monotonic() - called_off_at[0] < 5
+    assert time.monotonic() - cancelled_at[0] < 5
     assert harness.head().id == a
     told = next(event for event in harness.heard if isinstance(event, events.Progress) and event.unit == "tasks")
     assert (told.note, told.total_files) == ("1 stage: 0 of 8 tasks", 8)
@@ -167,7 +160,7 @@ def test_views_and_settings_end_with_their_attempt_and_credentials_are_its_own(h
     assert outcome.output["result"] == {"tables": [], "partitions": "2", "holding": [own]}
 
 
-def test_a_body_that_stops_its_session_hurts_itself_alone(harness: SparkHarness) -> None:
+def test_a_body_that_stops_its_session_fails_without_effect_on_the_next(harness: SparkHarness) -> None:
     harness.csv("raw/rows.csv")
 
     def stop(workspace: SparkWorkspace) -> object:
@@ -200,14 +193,14 @@ def test_a_server_without_the_jars_is_refused(remote: connect.ConnectEngine, mon
 
 def test_an_address_without_a_server_is_refused_without_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "_BODY_RETRIES", 1)
-    nobody = connect.ConnectEngine(options.SparkOptions(tmp_path, remote="sc://127.0.0.1:1"))
+    unreachable = connect.ConnectEngine(options.SparkOptions(tmp_path, remote="sc://127.0.0.1:1"))
     with pytest.raises(RuntimeConfigError, match=r"PERAGO_SPARK_REMOTE cannot be used: .*Connection refused"):
-        nobody.start()
+        unreachable.start()
     wrong = options.SparkOptions(tmp_path, remote="sc:///;token=hush")
     with pytest.raises(RuntimeConfigError, match="write sc://HOST:PORT") as refused:
         connect.ConnectEngine(wrong).start()
     assert "hush" not in f"{refused.value} {wrong!r}"
-    nobody.close()
+    unreachable.close()
 
 
 def test_a_server_that_dies_costs_the_attempt_and_nothing_is_published(

@@ -1,4 +1,4 @@
-"""Attempts follow each other on one warm driver, and nothing of one reaches the next."""
+"""Consecutive attempts on one driver: no state of one reaches the next."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def test_the_active_session_is_the_attempts_own(harness: SparkHarness) -> None:
     assert outcome.output["result"] == {"same": True, "built": True}
 
 
-def test_a_body_that_stops_spark_hurts_itself_alone(harness: SparkHarness) -> None:
+def test_a_body_that_stops_spark_fails_without_effect_on_the_next(harness: SparkHarness) -> None:
     harness.csv("raw/rows.csv")
 
     def stop(workspace: SparkWorkspace) -> object:
@@ -109,7 +109,7 @@ def test_a_driver_that_is_killed_is_started_anew(harness: SparkHarness) -> None:
 
 
 class Alarm(BaseException):
-    """As a worker interrupts a body that does not listen."""
+    """Interrupts a body as a worker does if the body does not check for cancellation."""
 
 
 def test_a_body_interrupted_while_it_waits_for_spark_does_not_leave_its_answer_to_the_next(harness: SparkHarness) -> None:

@@ -1,6 +1,6 @@
 """SIGKILL of lakeFS or Conductor under a Spark task."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,15 +8,9 @@ from tests.support import kill_matrix
 from tests.support.kill_matrix import KillPhase
 from tests.support.spark_kill_matrix import PHASES, VICTIMS, SparkTask
 
-from perago.dev.stack import Stack, StackOptions
-from perago.spark.runtime import SparkRuntime
+from perago.dev.stack import Stack
 
-
-@pytest.fixture(scope="module")
-def own_stack(installed_servers: None, spark_runtime: SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
-    """Servers that may be killed."""
-    with Stack(StackOptions(tmp_path_factory.mktemp("stack"))) as started:
-        yield started
+pytestmark = pytest.mark.usefixtures("spark_runtime")
 
 
 @pytest.mark.timeout(900)

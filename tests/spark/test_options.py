@@ -82,7 +82,7 @@ def test_data_files_are_not_leftovers(path: str) -> None:
     assert not committer_leftovers.is_leftover(path)
 
 
-def test_homes_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path: Path) -> None:
+def test_directories_of_ended_drivers_are_removed_and_others_stay(tmp_path: Path) -> None:
     dead = tmp_path / "driver-dead"
     dead.mkdir()
     (dead / "lock").touch()

@@ -13,7 +13,7 @@ from perago.testing import run_task
 
 @pytest.fixture(scope="module", autouse=True)
 def drivers_of_their_own(driver: Driver) -> Iterator[None]:
-    """A process has one driver: that of the other tests rests, and these leave none that would serve them."""
+    """A process has one driver, so that of the other tests is stopped before these tests, and theirs afterwards."""
     driver.close()
     yield
     environment._spark().close()

@@ -1,4 +1,4 @@
-"""Spark tasks on a real cluster of two workers: what holds when executors die and race each other."""
+"""Spark tasks on a real cluster of two workers: killed executors, a killed driver, and speculative copies of tasks."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from tests.spark.test_attempts import completed
 from tests.support.attempts import LakeFSAdmin
 from tests.support.spark import SparkHarness
 from tests.support.spark_cluster import Cluster, cluster, once
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago import SparkWorkspace, events
 from perago.dev.stack import Endpoints
@@ -43,7 +43,7 @@ def two_workers(spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.Te
 def far(
     driver: Driver, spark_runtime: runtime.SparkRuntime, two_workers: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Driver]:
-    """A process has one driver: the one of the other tests rests."""
+    """A process has one driver, so that of the other tests is stopped."""
     driver.close()
     wanted = options.SparkOptions(tmp_path_factory.mktemp("far"), master=two_workers.url, properties=SPECULATIVE)
     made = Driver(wanted, lambda: spark_runtime)
@@ -68,7 +68,7 @@ def rows(workspace: SparkWorkspace, number: int, milliseconds: str) -> Any:
 
 
 def published(harness: SparkHarness, path: str) -> list[int]:
-    """The ids that stand on the branch now, read by an attempt of its own."""
+    """The ids that the branch shows, read by a separate attempt."""
     found: list[int] = []
 
     def body(workspace: SparkWorkspace) -> object:
@@ -96,7 +96,7 @@ def test_tasks_that_race_their_own_copies_write_every_row_once(harness: SparkHar
 
 
 def run_and_kill_half_way(harness: SparkHarness, kill: Callable[[], object]) -> Outcome:
-    """An attempt that writes twelve rows in as many seconds of work, with an accident after the second."""
+    """An attempt that writes twelve rows, one second of work each; `kill` is called after the second."""
     killed: list[object] = []
 
     def half_way() -> bool:

@@ -1,4 +1,4 @@
-"""What more than plain files can be on a branch: single partitions, streams, and a table format with a log of its own."""
+"""Spark output other than plain files: single partitions, streams, and a table format with its own log."""
 
 from collections.abc import Callable
 from typing import Any

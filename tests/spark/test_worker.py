@@ -1,4 +1,4 @@
-"""Spark tasks under a real worker on real servers: called off, killed, retried."""
+"""Spark tasks in a real worker on real servers: cancelled, killed, retried."""
 
 import time
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support import worker_harness
+from tests.support.waiting import eventually
 
 from perago.dev.stack import Endpoints
 from perago.model import CommitId, WorkflowId
@@ -31,7 +32,7 @@ def start(harness: worker_harness.WorkerHarness) -> worker_harness.Worker:
     conf.write_text("spark.master local[2]\nspark.driver.memory=512m\n")
     worker = harness.launch(CRAWL, PERAGO_SPARK_CONF_FILE=str(conf))
     worker.until("worker started", within=200)
-    worker_harness.eventually(worker.executors, within=60, what="an executor")
+    eventually(worker.executors, within=60, what="an executor")
     return worker
 
 
@@ -49,26 +50,26 @@ def in_stage(worker: worker_harness.Worker) -> bool:
     return any("tasks" in str(line.get("note", "")) for line in worker.said("progress"))
 
 
-def test_a_spark_attempt_is_called_off_killed_and_retried(harness: worker_harness.WorkerHarness) -> None:
+def test_a_spark_attempt_is_cancelled_killed_and_retried(harness: worker_harness.WorkerHarness) -> None:
     base = harness.seed()
     worker = start(harness)
     assert len(drivers(worker)) == 1
 
     unwanted = crawl(harness, base, 100_000)
-    worker_harness.eventually(lambda: in_stage(worker), within=100, what="a running stage")
+    eventually(lambda: in_stage(worker), within=100, what="a running stage")
     harness.real.terminate(unwanted)
-    called_off = worker.until("attempt cancelled", within=30)
-    assert called_off
+    cancelled = worker.until("attempt cancelled", within=30)
+    assert cancelled
     at = time.monotonic()
     worker.until("attempt", within=30)
     assert time.monotonic() - at < 5
     assert len(drivers(worker)) == 1, "the driver stays warm"
 
     wanted = crawl(harness, base, 3_000)
-    worker_harness.eventually(harness.staging_branches, within=60, what="a staging branch")
+    eventually(harness.staging_branches, within=60, what="a staging branch")
     left = drivers(worker)
     worker.kill()
-    worker_harness.eventually(lambda: not any(map(worker_harness.alive, left)), within=30, what="the end of the driver")
+    eventually(lambda: not any(map(worker_harness.alive, left)), within=30, what="the end of the driver")
 
     start(harness)
     assert harness.ended(wanted, within=200) == "COMPLETED"

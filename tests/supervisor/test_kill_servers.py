@@ -1,6 +1,6 @@
 """SIGKILL of lakeFS or Conductor: the accepted result is the head, directly on its input, and nothing is left."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,14 +8,7 @@ from tests.support import kill_matrix
 from tests.support.kill_matrix import KillPhase
 from tests.support.local_kill_matrix import PHASES, VICTIMS, LocalTask
 
-from perago.dev.stack import Stack, StackOptions
-
-
-@pytest.fixture(scope="module")
-def own_stack(installed_servers: None, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
-    """Servers that may be killed."""
-    with Stack(StackOptions(tmp_path_factory.mktemp("stack"))) as started:
-        yield started
+from perago.dev.stack import Stack
 
 
 @pytest.mark.timeout(900)

@@ -4,7 +4,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import GROW, PLAIN, WorkerHarness
 
 
 def test_body_that_holds_the_interpreter_keeps_its_lease(harness: WorkerHarness) -> None:
@@ -49,7 +50,7 @@ def test_body_that_does_not_check_is_interrupted_and_its_executor_survives(harne
     eventually(lambda: harness.tasks(workflow)[0]["status"] == "IN_PROGRESS")
     harness.real.terminate(workflow)
     line = worker.until("attempt", within=30)
-    assert "called off" in line["reason"]
+    assert "was cancelled" in line["reason"]
     assert worker.executors() == executor
     assert harness.ended(harness.plain()) == "COMPLETED"
 

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.support.fault_proxy import Exchange, FaultProxy, Gone
-from tests.support.worker_harness import PLAIN, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import PLAIN, WorkerHarness
 
 from perago.errors import ConductorUnavailable
 from perago.in_memory.conductor import FakeConductor, WorkflowStep

@@ -8,7 +8,8 @@ import sys
 import time
 from typing import Any
 
-from tests.support.worker_harness import GROW, LOOK, PLAIN, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import GROW, LOOK, PLAIN, WorkerHarness
 
 
 def status(harness: WorkerHarness, *options: str) -> tuple[int, str]:

@@ -3,7 +3,8 @@
 import pytest
 from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, drop_reply
 from tests.support.kill_matrix import TASK_UPDATE
-from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import GROW, PLAIN, WorkerHarness
 
 ALWAYS = 10**9
 DOWN: dict[str, Fault] = {"cut": cut(), "503": answer(503)}

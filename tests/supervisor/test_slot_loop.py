@@ -97,7 +97,7 @@ async def worker(server: FakeConductor, facts: ipc.TaskFacts = FACTS) -> AsyncGe
 def with_worker(
     server: FakeConductor, work: Callable[[Worker], Awaitable[None]], facts: ipc.TaskFacts = FACTS
 ) -> list[reporting.Delivery]:
-    """What became of the reports."""
+    """Run `work` with a worker; returns the deliveries of its reports."""
 
     async def main() -> Worker:
         async with worker(server, facts) as made:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.fault_proxy import FaultProxy, cut, silence
-from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, children, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, children
 
 ALWAYS = 10**9
 

@@ -53,7 +53,7 @@ def raising(error: Exception) -> Callable[[], None]:
 
 
 class Slow:
-    """A gate that stops the first relocation or merge after it has resolved its source, until it is told to go on."""
+    """A gate that stops the first relocation or merge after it has resolved its source, until it is released."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
@@ -118,7 +118,7 @@ class AttemptScene(Scene):
         return [event for event in self.heard if isinstance(event, events.Revoked)]
 
     def set_task(self, polled: Polled, **fields: Any) -> None:
-        """What Conductor says of the task from now on."""
+        """Set fields of the task in Conductor."""
         row = self.conductor.tasks[polled.attempt.task_id]
         self.conductor.tasks[polled.attempt.task_id] = replace(row, **fields)
 
@@ -131,7 +131,7 @@ class AttemptScene(Scene):
         return self.lake.commit_branch(self.repository, self.branch, "publish", metadata)
 
     def announce(self, polled: Polled) -> BranchName:
-        """A staging branch of this attempt, as if its execution stood before its publication."""
+        """Create a staging branch of this attempt, as if it were about to publish."""
         name = staging_names.staging_branch(polled.attempt, staging_names.execution_id(0, secrets.token_bytes(8)), self.branch)
         self.lake.create_branch(self.repository, name, self.a)
         return name

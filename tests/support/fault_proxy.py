@@ -35,7 +35,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Message:
-    """One HTTP message as it stands on the wire."""
+    """One HTTP message in its raw form."""
 
     head: bytes
     body: bytes
@@ -46,7 +46,7 @@ class Message:
 
 
 class Stream:
-    """Whole messages from a socket."""
+    """Reads whole messages from a socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -56,7 +56,7 @@ class Stream:
         head = self._until(b"\r\n\r\n")
         fields = head.decode("latin-1").lower()
         if "\r\nexpect: 100-continue" in fields:
-            # Whoever asks whether it may send its body waits for the answer, for seconds.
+            # A client that sends `Expect: 100-continue` waits seconds for the reply before it sends its body.
             self.send(CONTINUE)
         if no_body or re.match(r"http/1.. (1..|204|304)", fields):
             return Message(head, b"")
@@ -181,7 +181,7 @@ def drop_reply(*, reset: bool = False) -> Fault:
 
 
 def truncate(after: int, *, body_only: bool = True) -> Fault:
-    """The reply breaks off after so many bytes of its body (or of the whole)."""
+    """The reply ends after `after` bytes of its body (or of the whole)."""
 
     def fault(exchange: Exchange) -> None:
         reply = exchange.forward()
@@ -192,7 +192,7 @@ def truncate(after: int, *, body_only: bool = True) -> Fault:
 
 
 def corrupt(at: int) -> Fault:
-    """One byte of the reply's body is another."""
+    """One byte of the reply's body is changed."""
 
     def fault(exchange: Exchange) -> None:
         reply = exchange.forward()
@@ -231,7 +231,7 @@ def drip(seconds: float) -> Fault:
 
 
 def silence() -> Fault:
-    """The connection stays open and nothing ever comes."""
+    """The connection stays open, and no reply is sent."""
     return Exchange.wait
 
 

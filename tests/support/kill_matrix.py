@@ -19,7 +19,8 @@ import pytest
 from _pytest.mark import ParameterSet
 from tests.support import worker_harness
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
-from tests.support.worker_harness import Gate, Worker, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import Gate, Worker, WorkerHarness
 
 from perago.dev.server import Server
 from perago.dev.stack import Endpoints

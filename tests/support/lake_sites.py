@@ -1,4 +1,4 @@
-"""Two sites to run the same tests on: the fake, and a real lakeFS run by the official SDK, our oracle."""
+"""Two sites for the same tests: the in-memory lake, and a real lakeFS with the official SDK as an independent client."""
 
 import mimetypes
 import tempfile
@@ -167,7 +167,7 @@ def client(stack: Endpoints, url: str, records: list[RequestRecord] | None = Non
 
 
 def stage(site: Site, name: str, source: CommitId, files: Mapping[str, bytes], deletes: tuple[str, ...] = ()) -> Commit:
-    """A staging branch with one commit, made by the port but for the bytes."""
+    """Create a staging branch with one commit through the port; only the content is uploaded by the site."""
     branch = BranchName(name)
     site.lake.create_branch(site.repository, branch, source)
     for path, data in files.items():

@@ -21,7 +21,7 @@ class ProgressLines:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No letter for a test that passed, nor for one that failed, which gets a line of its own."""
+        """No letters: passed tests are only counted, and failed ones get a separate line."""
         if not self._is_plain() or not (report.passed or report.failed):
             return None
         if report.passed:

@@ -1,4 +1,4 @@
-"""One worker behind proxies for many scenarios, each with a target branch of its own."""
+"""One worker behind proxies for many scenarios, each with its own target branch."""
 
 import hashlib
 import re
@@ -11,7 +11,8 @@ from typing import Any
 
 from tests.support.conductor_sites import take
 from tests.support.fault_proxy import FaultProxy
-from tests.support.worker_harness import MAIN, PLAIN, Gate, Worker, WorkerHarness, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import MAIN, PLAIN, Gate, Worker, WorkerHarness
 from tests.support.worker_harness import open_harness as open_worker_harness
 
 from perago.conductor.port import Polled
@@ -48,7 +49,7 @@ class PublicationHarness:
         return self.started[-1]
 
     def remove(self, workflow: WorkflowId) -> None:
-        """From Conductor, which then knows nothing of it."""
+        """Remove the workflow from Conductor."""
         self.worker_harness.real.call("DELETE", f"/workflow/{workflow}/remove?archiveWorkflow=false")
         self.started.remove(workflow)
 
@@ -114,7 +115,7 @@ class PublicationHarness:
         return self.accepted(workflow, step)
 
     def metric(self, name: str, **fields: str) -> float:
-        """What the worker has counted so far; 0 for what never happened."""
+        """The value of a metric of the worker; 0 if it has not been counted yet."""
         shown = self.worker.fetch("/metrics")[1]
         wanted = [f'{field}="{value}"' for field, value in fields.items()]
         lines = [line for line in shown.splitlines() if line.startswith(f"{name}{{") and all(word in line for word in wanted)]

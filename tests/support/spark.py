@@ -1,6 +1,7 @@
 """Spark attempts on a real lakeFS, run by the real transaction, with an in-memory Conductor."""
 
 import io
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -19,7 +20,7 @@ Body = Callable[[SparkWorkspace], object]
 
 @dataclass
 class SparkHarness:
-    """One repository, one warm engine, and bodies that run on them as attempts."""
+    """Runs bodies as attempts in one repository, on one running Spark engine."""
 
     scene: AttemptScene
     engine: session.SparkEngine
@@ -35,6 +36,18 @@ class SparkHarness:
         around = workspace.SparkDependencies(self.engine, self.access, self.is_cancelled, self.heard.append)
         return workspace.SparkBranchWorkspace(self.scene.lake, ref, "/in", around)
 
+    def cancel_when_tasks_run(self) -> list[float]:
+        """Cancel the next attempt once it has reported running tasks; the returned list then contains the time of that."""
+        cancelled_at: list[float] = []
+
+        def is_cancelled() -> bool:
+            if not cancelled_at and any(isinstance(event, events.Progress) and event.unit == "tasks" for event in self.heard):
+                cancelled_at.append(time.monotonic())
+            return bool(cancelled_at)
+
+        self.is_cancelled = is_cancelled
+        return cancelled_at
+
     def head(self) -> Commit:
         return self.scene.head()
 
@@ -42,7 +55,7 @@ class SparkHarness:
         return [info.path for info in self.scene.lake.objects(self.scene.repository, ref or self.head().id, "").objects]
 
     def csv(self, path: str, rows: int = 10) -> CommitId:
-        """Rows `0,a` … as the input of the next attempt."""
+        """Publish a file with the rows `0,a`, `1,b`, … as the input of the next attempt."""
         text = io.StringIO()
         for number in range(rows):
             text.write(f"{number},{'ab'[number % 2]}\n")
@@ -51,7 +64,7 @@ class SparkHarness:
 
 
 def requires(fragment: str) -> Callable[[Listing], None]:
-    """A check that wants such a file."""
+    """A check that requires a file whose path contains `fragment`."""
 
     def check(listing: Listing) -> None:
         assert any(fragment in path for path in listing.files), f"{fragment} is not among {listing.files}"

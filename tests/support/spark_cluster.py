@@ -1,15 +1,15 @@
-"""A standalone Spark cluster on this machine: one master and two workers from the pyspark package, gone with the test run."""
+"""A standalone Spark cluster on this machine: one master and two workers from the pyspark package."""
 
 import contextlib
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pyspark
-from tests.support.worker_harness import command, eventually
+from tests.support.waiting import eventually
+from tests.support.worker_harness import command
 
 from perago.process.child_process import ChildProcess, Command
 from perago.spark.runtime import SparkRuntime
@@ -93,10 +93,6 @@ def _said(log: Path, pattern: str) -> str:
 
 
 def once(condition: Callable[[], bool], act: Callable[[], object], *, within: float = 120.0) -> None:
-    """Act as soon as the condition holds."""
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        if condition():
-            act()
-            return
-        time.sleep(0.02)
+    """Call `act` as soon as the condition holds; fail if it does not hold in time."""
+    eventually(condition, within=within)
+    act()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.support import kill_matrix, spark_class_archive, worker_harness
 from tests.support.kill_matrix import KillMatrix, KillPhase, Process
+from tests.support.waiting import eventually
 from tests.support.worker_harness import Gate, Worker, WorkerHarness
 
 from perago.model import Commit, CommitId, WorkflowId
@@ -89,11 +90,9 @@ class SparkTask:
 
     def check_nothing_left(self, harness: WorkerHarness, worker: Worker) -> None:
         """One driver at most, in one directory; an executor that has just been killed may still be starting its next one."""
-        worker_harness.eventually(
-            lambda: drivers_on_this_machine(harness) == drivers(worker), within=30, what="the end of all other drivers"
-        )
-        worker_harness.eventually(lambda: len(homes(harness)) == 1, within=30, what="one directory")
-        worker_harness.eventually(lambda: not list(temporary(harness).iterdir()), within=30, what="the end of temporary files")
+        eventually(lambda: drivers_on_this_machine(harness) == drivers(worker), within=30, what="the end of all other drivers")
+        eventually(lambda: len(homes(harness)) == 1, within=30, what="one directory")
+        eventually(lambda: not list(temporary(harness).iterdir()), within=30, what="the end of temporary files")
         (home,) = homes(harness)
         assert len(list(home.glob("blockmgr-*"))) <= 1
         assert [path for pid in drivers(worker) for path in unpacked_libraries(pid) if not path.startswith(str(home))] == []

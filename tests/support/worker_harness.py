@@ -5,18 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.support.conductor_sites import RealConductorSite
 from tests.support.lake_sites import RealSite
+from tests.support.waiting import eventually
 
 from perago.dev.stack import Endpoints
 from perago.model import BranchName, Commit, CommitId, WorkflowId
@@ -26,19 +26,6 @@ PLAIN = "tests.support.tasks.plain"
 GROW = "tests.support.tasks.grow"
 LOOK = "tests.support.tasks.look"
 MAIN = BranchName("main")
-
-T = TypeVar("T")
-
-
-def eventually(found: Callable[[], T], *, within: float = 30.0, what: str = "the condition") -> T:
-    """Poll until it is truthy."""
-    deadline = time.monotonic() + within
-    while True:
-        value = found()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"{what} did not come true within {within} s"
-        time.sleep(0.02)
 
 
 @dataclass

@@ -171,7 +171,7 @@ class WorkspaceHarness:
             workspace.close()
 
     def publish(self, workspace: local_workspace.LocalWorkspace, base: CommitId) -> CommitId:
-        """Fill and commit a staging branch of its own; the commit, or `base` where nothing changed."""
+        """Fill and commit a new staging branch; returns the commit, or `base` if nothing changed."""
         if workspace.changed().is_empty:
             return base
         branch = BranchName(f"staging-{self._executions}")

@@ -1,4 +1,4 @@
-"""A task author's view of `perago.testing`: what a run says about success, failure and change."""
+"""`perago.testing` for task authors: the result of a run for success, failure and changes."""
 
 import os
 import sys
@@ -192,7 +192,7 @@ def pure(params: P) -> P:
 """
 
 
-def test_what_is_no_task_is_said() -> None:
+def test_a_value_that_is_no_task_is_refused() -> None:
     with pytest.raises(TaskDefinitionError, match="is not a task; pass a function with @task"):
         run_task(len)
     with pytest.raises(TaskDefinitionError, match="declares no task"):
@@ -201,7 +201,7 @@ def test_what_is_no_task_is_said() -> None:
         run_task("nowhere_at_all")
 
 
-def test_wrong_files_are_said(tmp_path: Path) -> None:
+def test_wrong_files_are_refused(tmp_path: Path) -> None:
     module = ModuleType("pure_module")
     exec(PURE, vars(module))
     with pytest.raises(SetupError, match="has no workspace; leave files out"):

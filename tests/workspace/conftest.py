@@ -21,7 +21,7 @@ def memory_setup() -> workspaces.MemoryLakeSetup:
 
 @pytest.fixture(params=["memory", pytest.param("lakefs", marks=pytest.mark.server)])
 def setup(request: pytest.FixtureRequest) -> workspaces.LakeSetup:
-    """The same test on the fake and on a real lakeFS."""
+    """The same test on the in-memory lake and on a real lakeFS."""
     return request.getfixturevalue("memory_setup" if request.param == "memory" else "server_setup")
 
 

@@ -1,4 +1,4 @@
-"""Large files reach the cache while the body runs, and never with a byte of the body's."""
+"""Large files are copied into the cache while the body runs, and never with changes of the body."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -275,7 +275,7 @@ def test_an_empty_listing_is_known_to_be_empty(store: content_cache.ContentCache
 
 
 @pytest.mark.parametrize("cut", [1, 40, 5000])
-def test_a_damaged_listing_is_not_believed(store: content_cache.ContentCache, cut: int) -> None:
+def test_a_damaged_listing_is_not_used(store: content_cache.ContentCache, cut: int) -> None:
     kept = listing_cache.ListingCache(store)
     kept.save("ab", KNOWN)
     path = store.root / "listings/ab/ab"

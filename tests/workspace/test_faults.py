@@ -1,4 +1,4 @@
-"""A network that cuts, delays, truncates and corrupts: never a wrong byte on disk, never a hang, never a half-staged commit."""
+"""Network faults (cuts, delays, truncation, corruption): no wrong byte on disk, no hang, no half-staged commit."""
 
 from collections.abc import Generator
 

@@ -16,7 +16,7 @@ def test_settling_waits_until_the_clock_of_the_file_system_has_moved(tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settling_gives_up_on_a_clock_that_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settling_gives_up_on_a_clock_that_does_not_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystem_probes, "_touch", lambda _: 5)
     assert filesystem_probes.wait_for_clock(str(tmp_path), 5) == 5
 

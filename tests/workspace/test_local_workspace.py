@@ -1,4 +1,4 @@
-"""A whole local workspace, on the fake and on a real lakeFS: every row of the hard cases about paths and files."""
+"""A whole local workspace, on the in-memory lake and on a real lakeFS: the difficult cases of paths and files."""
 
 import hashlib
 import os
@@ -390,7 +390,7 @@ def test_a_body_may_change_directory_and_umask(
 def test_files_over_five_gibibytes_are_handed_over_whole(
     memory_harness: workspaces.WorkspaceHarness, memory_setup: workspaces.MemoryLakeSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sparse, and with the bytes left out of the transfer: what counts is that no size is cut anywhere."""
+    """The file is sparse and its bytes are not transferred: the test shows that no size is truncated."""
     size = (5 << 30) + 1
     commit = memory_setup.commit({"p/a": b"1"})
     sent: list[int] = []
@@ -435,7 +435,7 @@ def test_an_edit_in_place_never_reaches_the_next_attempt(harness: workspaces.Wor
             assert [upload.path for upload in workspace.changed().uploads] == ["large", "small"]
 
 
-def test_it_is_a_workspace_as_the_attempt_knows_it(harness: workspaces.WorkspaceHarness) -> None:
+def test_it_implements_the_workspace_of_attempts(harness: workspaces.WorkspaceHarness) -> None:
     """The annotation is checked with the types; the names are checked here."""
     workspace: attempt_port.AttemptWorkspace = harness.workspace(harness.setup.commit({"p/a": b"1"}), "p")
     assert not workspace.needs_branch_before_body

@@ -1,4 +1,4 @@
-"""How many requests each phase costs, exactly, on the fake and on a real lakeFS."""
+"""The exact number of requests of each phase, on the in-memory lake and on a real lakeFS."""
 
 import sqlite3
 from collections import Counter
@@ -130,7 +130,7 @@ def test_one_of_two_thousand_on_a_real_server(server_harness: workspaces.Workspa
 
 
 class Relabelled:
-    """A lake whose checksums are no MD5s, as multipart uploads leave them."""
+    """A lake whose checksums are not MD5, as after multipart uploads."""
 
     def __init__(self, setup: workspaces.MemoryLakeSetup) -> None:
         self._memory = setup.memory
@@ -170,7 +170,7 @@ def test_checksums_that_are_no_md5_are_compared_by_our_own(
 
 
 def large(count: int) -> dict[str, bytes]:
-    """Each is an entry of its own in the cache."""
+    """Large files, each of which is a separate entry in the cache."""
     return {path: data + bytes(small_object_db.MAX_SIZE) for path, data in files(count).items()}
 
 

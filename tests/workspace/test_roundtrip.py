@@ -1,4 +1,4 @@
-"""Trees with hostile names and contents: what is staged comes down again as it was, or one clear error and nothing half done."""
+"""Trees with unusual names and contents: a staged tree is downloaded unchanged, or refused with one error and no effect."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""The database of small contents: shared, bounded, and never believed without a look."""
+"""The database of small contents: shared, bounded, and verified on every read."""
 
 import multiprocessing
 import os

@@ -62,7 +62,7 @@ def test_the_first_error_is_raised_and_the_rest_is_dropped() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "test"]
 
 
-def test_what_runs_is_waited_for_when_the_block_is_left_by_an_error() -> None:
+def test_running_items_are_waited_for_when_the_block_raises() -> None:
     started, finished = threading.Event(), threading.Event()
 
     def work(_: int) -> None:
@@ -82,7 +82,7 @@ def test_what_runs_is_waited_for_when_the_block_is_left_by_an_error() -> None:
     assert finished.is_set()
 
 
-def test_waiting_ticks_and_lets_go_when_few_enough_are_left() -> None:
+def test_waiting_calls_tick_and_returns_when_few_enough_items_are_left() -> None:
     release = threading.Semaphore(0)
     ticks: list[int] = []
 

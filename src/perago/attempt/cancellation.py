@@ -25,7 +25,7 @@ def reason() -> str | None:
 def require_wanted() -> None:
     """Raise `AttemptCancelled` if the attempt is cancelled."""
     if _reason is not None:
-        raise AttemptCancelled(f"the attempt was called off: {_reason}")
+        raise AttemptCancelled(f"the attempt was cancelled: {_reason}")
 
 
 def set_reason(why: str | None) -> None:

@@ -45,7 +45,7 @@ CONTROLS = TaskControls(
 
 
 def wait_at(gate: str | None) -> None:
-    """Tell the test that we are here; go on when it says so."""
+    """Tell the test that the body has reached the gate, and wait until the test opens it."""
     if gate is None:
         return
     Path(f"{gate}.entered").touch()
@@ -63,7 +63,7 @@ def once(mark: str) -> bool:
 
 
 def hold_the_interpreter(seconds: float) -> None:
-    """Sleep in C without letting go of the interpreter lock, as a careless extension does."""
+    """Sleep in C without releasing the interpreter lock, as a faulty extension does."""
     ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
 
 
@@ -140,7 +140,7 @@ def look_around(params: Params) -> None:
 
 
 def fork(params: Params) -> None:
-    """The child comes back out of the body, as from a careless library."""
+    """The child returns from the body, as with a faulty library."""
     if os.fork() != 0:
         time.sleep(0.2)
 
@@ -152,7 +152,7 @@ def start_a_child(params: Params) -> None:
 
 
 def flood(params: Params) -> None:
-    """As a loop does that says what it does."""
+    """Print without a pause, as a loop with debug output does."""
     deadline = time.monotonic() + params.seconds
     while time.monotonic() < deadline:
         os.write(1, b"y\n" * 10_000)
@@ -166,7 +166,7 @@ print(subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, env={}, **
 
 
 def start_a_daemon(params: Params) -> None:
-    """Its parent has ended, it has a session and an environment of its own, and nothing of ours is open in it."""
+    """Start a process with its own session and environment, whose parent has ended and which holds none of our descriptors."""
     done = subprocess.run([sys.executable, "-I", "-S", "-c", DAEMON], capture_output=True, text=True, check=True)
     noted = Path(f"{params.text}.new")
     noted.write_text(done.stdout.strip())

@@ -1,4 +1,4 @@
-"""What is refused before the body runs, and what a publication finds of workers of the first edition."""
+"""Attempts that are refused before the body runs, and staging branches of workers of the first edition."""
 
 import uuid
 
@@ -11,7 +11,7 @@ KINDS = pytest.mark.parametrize("kind", ["writing", "no-op", "reading"])
 
 
 def names(branch: TargetBranch, what: str) -> str:
-    """What stands in the place of the branch."""
+    """The value that is given as the branch."""
     match what:
         case "tag":
             name = f"tag-{uuid.uuid4().hex[:8]}"
@@ -62,7 +62,7 @@ def test_an_input_that_is_two_commits_behind(harness: PublicationHarness, branch
 
 
 def first_edition_name(held: HeldTask) -> BranchName:
-    """The target's digest stood at the end."""
+    """The name with the digest of the target at the end, as in the first edition."""
     workflow, task = (text.replace("-", "_") for text in (held.workflow, held.task_id))
     execution = f"{0x65000000:08x}{uuid.uuid4().hex[:16]}"
     return BranchName(

@@ -1,7 +1,7 @@
-"""A head directly on the input: what Conductor says of the task that made it decides whether a step may replace it or is refused.
+"""A head directly on the input: the state of its task in Conductor decides whether a step may replace it or is refused.
 
-Each case is met twice, by a step that starts when the head is there already and by one whose body runs while it appears, and both
-by a step that adds a file and by one that changes nothing.
+Each case is tested with a head that exists before the step starts and with one that appears while its body runs, and with a step
+that adds a file and with one that changes nothing.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.kill_matrix import HeldRequest
 from tests.support.publication import ATTEMPTS, INPUT, REMOVED, SLOTS, PublicationHarness, TargetBranch, loop
-from tests.support.worker_harness import eventually
+from tests.support.waiting import eventually
 
 from perago.model import CommitId, WorkflowId
 
@@ -245,7 +245,7 @@ def publish_and_die(harness: PublicationHarness, branch: TargetBranch, *adds: st
 
 
 def recorded_once(harness: PublicationHarness, workflow: WorkflowId, commit: CommitId, why: str, kind: str) -> None:
-    """In the worker's log and in Conductor's task log, with the commit that is gone and the reason."""
+    """The removal is in the worker's log and in Conductor's task log once, with the removed commit and the reason."""
     last = harness.tasks(workflow)[-1]
 
     def lines() -> list[dict[str, object]]:
