@@ -11,6 +11,8 @@ export PIP_CACHE_DIR := $(PERAGO_CACHE_DIR)/pip
 export UV_NATIVE_TLS ?= 1
 # Tests start hundreds of Python processes, which would each compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
+# Tables that hypothesis computes once; a fresh clone need not compute them again.
+export HYPOTHESIS_STORAGE_DIRECTORY ?= $(PERAGO_CACHE_DIR)/hypothesis
 
 PYTHON ?= python3
 BIN := .venv/bin

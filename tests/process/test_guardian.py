@@ -216,7 +216,12 @@ def test_stop_ends_processes_that_the_command_started(tmp_path: Path, prefix: st
 
 
 def test_command_does_not_inherit_ignored_signals(tmp_path: Path, stop_request: StopRequest) -> None:
-    child_process.run(shell(tmp_path, "grep SigIgn /proc/self/status"), stop_request, lambda: None)
+    # As in a background job of a shell.
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        child_process.run(shell(tmp_path, "grep SigIgn /proc/self/status"), stop_request, lambda: None)
+    finally:
+        signal.signal(signal.SIGQUIT, before)
     ignored = int(logged(tmp_path).split()[1], 16)
     # The C library ignores its two internal signals (32 and 33) in every process that posix_spawn starts, as `make` does.
     assert ignored & ~(0b11 << 31) == 0

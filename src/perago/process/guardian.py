@@ -138,8 +138,8 @@ def _exec(command: list[str], guardian: int, log: int | None, errors: int) -> No
     try:
         os.setsid()
         _die_with(guardian)
-        # Python ignores these two signals; the command must not inherit that.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        # Python ignores two signals, a shell ignores two in its background jobs; the command must not inherit that.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         if log is not None:
