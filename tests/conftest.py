@@ -17,15 +17,18 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.support import worker_harness
+from tests.support import spark_class_archive, worker_harness
 from tests.support.leftovers import RunTraces
 from tests.support.progress import ProgressLines
 
 from perago.dev import stack as stacks
 from perago.errors import SetupError
 from perago.provision.progress import InstallProgress
+from perago.spark import runtime
 
-SLOW_TESTS = Path(__file__).parent / "simulation"
+TESTS = Path(__file__).parent
+SLOW_TESTS = TESTS / "simulation"
+LONG_TESTS = {TESTS / "spark", TESTS / "docs", TESTS / "dev", SLOW_TESTS}
 SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "checker"})
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []
@@ -42,6 +45,8 @@ settings.load_profile("steady")
 
 def pytest_configure(config: pytest.Config) -> None:
     """With xdist the controller starts the servers, because no single worker process lives as long as the run."""
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ.setdefault(name, spark_class_archive.QUICK)
     if hasattr(config, "workerinput"):
         return
     config.pluginmanager.register(ProgressLines(config), "progress-lines")
@@ -52,7 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Adds `server`, before `-m` deselects. Kill matrices run first: each takes minutes, so none may be the last to begin."""
+    """Adds `server`, before `-m` deselects, and makes each file a group that runs in one process (`--dist loadgroup`).
+
+    What takes minutes runs first, so that it is not the last to begin.
+    """
     for item in items:
         if SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
@@ -60,7 +68,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.no_cover)  # tracing would double the time, and quicker tests cover the same lines
-    items.sort(key=lambda item: not item.path.name.startswith("test_kill"))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(TESTS))))
+    items.sort(key=lambda item: (not item.path.name.startswith("test_kill"), item.path.parent not in LONG_TESTS))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -162,6 +172,17 @@ def stack(request: pytest.FixtureRequest) -> stacks.Endpoints:
 @pytest.fixture(scope="session")
 def installed_servers() -> None:
     """Both servers are in the cache: for tests that start their own."""
+
+
+@pytest.fixture(scope="session")
+def spark_runtime() -> runtime.SparkRuntime:
+    return runtime.ensure()
+
+
+@pytest.fixture(scope="session")
+def quick_java(stack: stacks.Endpoints, spark_runtime: runtime.SparkRuntime) -> str:
+    """Java options with which a Spark driver starts faster."""
+    return spark_class_archive.java_options(stack)
 
 
 @pytest.fixture(scope="module")

@@ -26,10 +26,23 @@ INTERVENTIONS = {
 }
 
 
-@pytest.mark.parametrize("family", explore.OVERTAKING, ids=lambda family: family.name)
-def test_rules_hold_with_three_preemptions_at_critical_calls(family: explore.Family) -> None:
-    seen = assert_rules_hold(explore.systematic(World, family, 3))
-    assert seen.schedules > 300
+MANY_SCHEDULES = {"overtaking/replacement", "overtaking/no-op-relocation"}
+"""Families with thousands of schedules of three preemptions."""
+
+
+@pytest.mark.parametrize(
+    ("family", "preemptions", "least"),
+    [
+        *(pytest.param(family, 2, 40, id=f"{family.name} 2") for family in explore.OVERTAKING),
+        *(
+            pytest.param(family, 3, 500, id=f"{family.name} 3", marks=[pytest.mark.chaos] * (family.name in MANY_SCHEDULES))
+            for family in explore.OVERTAKING
+        ),
+    ],
+)
+def test_rules_hold_with_preemptions_at_critical_calls(family: explore.Family, preemptions: int, least: int) -> None:
+    seen = assert_rules_hold(explore.systematic(World, family, preemptions))
+    assert seen.schedules > least
     assert seen.ends >= {"completed", "stale"}
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import spark_class_archive
 from tests.support.attempts import LakeFSAdmin
 from tests.support.spark import SparkHarness
 
@@ -18,6 +17,7 @@ from perago.spark import options, runtime
 from perago.spark.driver import Driver
 
 HERE = Path(__file__).parent
+WITH_WARM_DRIVER = {"test_attempts", "test_delta", "test_isolation", "test_tables"}
 DELTA = {
     "io.delta:delta-spark_4.2_2.13:4.4.0": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
     "io.delta:delta-storage:4.4.0": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
@@ -31,10 +31,15 @@ WITH_DELTA = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Longer timeouts: the first test of a run waits for a JVM, on a machine that may be busy."""
+    """Longer timeouts: the first test of a run waits for a JVM, on a machine that may be busy.
+
+    The tests of one warm driver run in one process.
+    """
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.timeout(400))
+        if item.path.stem in WITH_WARM_DRIVER and item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("spark driver"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -46,22 +51,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark_runtime() -> runtime.SparkRuntime:
-    return runtime.ensure()
-
-
-@pytest.fixture(scope="session")
-def quick(stack: Endpoints, spark_runtime: runtime.SparkRuntime) -> str:
-    """Java options with which drivers start faster, for tests that start many."""
-    return spark_class_archive.java_options(stack)
-
-
-@pytest.fixture(scope="session")
-def driver(spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def driver(spark_runtime: runtime.SparkRuntime, quick_java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     scratch: Path = tmp_path_factory.mktemp("spark")
     cache = ArtifactCache(default_root(), StopRequest(), quiet)
     jars = ",".join(str(maven.jar(cache, coordinates, sha256)) for coordinates, sha256 in DELTA.items())
-    made = Driver(options.SparkOptions(scratch, properties={**SMALL, **WITH_DELTA, "spark.jars": jars}), lambda: spark_runtime)
+    properties = {**SMALL, **WITH_DELTA, "spark.driver.extraJavaOptions": quick_java}
+    made = Driver(options.SparkOptions(scratch, properties={**properties, "spark.jars": jars}), lambda: spark_runtime)
     yield made
     made.close()
     assert list(scratch.iterdir()) == []

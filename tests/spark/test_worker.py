@@ -29,7 +29,7 @@ def crawl(harness: worker_harness.WorkerHarness, base: CommitId, milliseconds: i
 def start(harness: worker_harness.WorkerHarness) -> worker_harness.Worker:
     conf = harness.folder / "spark.conf"
     harness.folder.mkdir(exist_ok=True)
-    conf.write_text("spark.master local[2]\nspark.driver.memory=512m\n")
+    conf.write_text("spark.master local[2]\nspark.driver.memory=512m\nspark.sql.codegen.wholeStage=false\n")
     worker = harness.launch(CRAWL, PERAGO_SPARK_CONF_FILE=str(conf))
     worker.until("worker started", within=200)
     eventually(worker.executors, within=60, what="an executor")

@@ -63,6 +63,8 @@ class KillPhase:
     armed_by: str | None = None
     """HeldRequest only after this request to lakeFS (or `IN_BODY`), because the pattern also matches earlier requests."""
     before_body: bool = False
+    as_in_local_task: bool = False
+    """The same code runs in this phase of a task on the local disk, whose selection contains it."""
 
 
 @dataclass
@@ -208,8 +210,9 @@ def prepare(stack: Endpoints, folder: Path, task: TaskUnderTest, response: str =
 
 
 def selection(phases: Sequence[KillPhase], victims: Sequence[str]) -> dict[str, list[KillPhase]]:
-    """A part of the matrix with every phase once and every victim at least once: the victims take turns."""
-    return {victim: list(phases[number :: len(victims)]) for number, victim in enumerate(victims)}
+    """A part of the matrix with every phase of its own once and every victim at least once: the victims take turns."""
+    own = [phase for phase in phases if not phase.as_in_local_task]
+    return {victim: own[number :: len(victims)] for number, victim in enumerate(victims)}
 
 
 def row(phases: Sequence[KillPhase], victims: Sequence[str], victim: str) -> list[ParameterSet]:

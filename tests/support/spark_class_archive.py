@@ -23,7 +23,7 @@ from perago.provision.progress import quiet
 from perago.spark import options, runtime, s3a
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a driver that lives for seconds."""
+"""For a JVM that lives for seconds or a few minutes: compiling less costs less than it saves."""
 _DISK = 1 << 28
 _DUMP_SECONDS = 120
 

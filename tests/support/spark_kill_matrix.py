@@ -4,7 +4,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.support import kill_matrix, spark_class_archive, worker_harness
@@ -45,13 +45,23 @@ PHASES = [
     KillPhase("between two writes"),
     KillPhase("completing an object", Process.DRIVER, COMPLETION, armed_by=kill_matrix.IN_BODY),
     KillPhase("settling", Process.EXECUTOR, DIFF),
-    KillPhase("before the fence after the body", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.STAGED_OBJECTS),
-    KillPhase("after the staging commit", Process.EXECUTOR, kill_matrix.COMMIT, after=True),
-    KillPhase("before the second fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.COMMIT),
-    KillPhase("before publish", Process.EXECUTOR, kill_matrix.MERGE),
-    KillPhase("after publish", Process.EXECUTOR, kill_matrix.MERGE, after=True),
-    KillPhase("before the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE),
-    KillPhase("after the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE, after=True),
+    *(
+        replace(phase, as_in_local_task=True)
+        for phase in (
+            KillPhase(
+                "before the fence after the body",
+                Process.SUPERVISOR,
+                kill_matrix.TASK_READ,
+                armed_by=kill_matrix.STAGED_OBJECTS,
+            ),
+            KillPhase("after the staging commit", Process.EXECUTOR, kill_matrix.COMMIT, after=True),
+            KillPhase("before the second fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.COMMIT),
+            KillPhase("before publish", Process.EXECUTOR, kill_matrix.MERGE),
+            KillPhase("after publish", Process.EXECUTOR, kill_matrix.MERGE, after=True),
+            KillPhase("before the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE),
+            KillPhase("after the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE, after=True),
+        )
+    ),
 ]
 
 

@@ -81,7 +81,7 @@ def _line(installed: InstalledConductor, directory: Path, port: int) -> list[str
         str(installed.jar),
         f"--server.port={port}",
         f"--server.address={HOST}",
-        "--spring.datasource.url=jdbc:sqlite:conductor.db?busy_timeout=15000&journal_mode=WAL&transaction_mode=IMMEDIATE",
+        "--spring.datasource.url=jdbc:sqlite:conductor.db?busy_timeout=15000&journal_mode=WAL",
         # Otherwise it reads the keys of AI and cloud providers from the user's environment, and takes a fifth longer to start.
         "--conductor.integrations.ai.enabled=false",
     ]
