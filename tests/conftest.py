@@ -20,6 +20,7 @@ from hypothesis import settings
 from tests.support import spark_class_archive, worker_harness
 from tests.support.leftovers import RunTraces
 from tests.support.progress import ProgressLines
+from tests.support.scheduling import WarmDriverScheduling
 
 from perago.dev import stack as stacks
 from perago.errors import SetupError
@@ -57,10 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Adds `server`, before `-m` deselects, and makes each file a group that runs in one process (`--dist loadgroup`).
-
-    What takes minutes runs first, so that it is not the last to begin.
-    """
+    """Adds `server`, before `-m` deselects. What takes minutes runs first, so that it is not the last to begin."""
     for item in items:
         if SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
@@ -68,9 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.no_cover)  # tracing would double the time, and quicker tests cover the same lines
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(TESTS))))
     items.sort(key=lambda item: (not item.path.name.startswith("test_kill"), item.path.parent not in LONG_TESTS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WarmDriverScheduling | None:
+    return WarmDriverScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

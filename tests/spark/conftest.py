@@ -17,7 +17,6 @@ from perago.spark import options, runtime
 from perago.spark.driver import Driver
 
 HERE = Path(__file__).parent
-WITH_WARM_DRIVER = {"test_attempts", "test_delta", "test_isolation", "test_tables"}
 DELTA = {
     "io.delta:delta-spark_4.2_2.13:4.4.0": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
     "io.delta:delta-storage:4.4.0": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
@@ -31,15 +30,10 @@ WITH_DELTA = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Longer timeouts: the first test of a run waits for a JVM, on a machine that may be busy.
-
-    The tests of one warm driver run in one process.
-    """
+    """Longer timeouts: the first test of a run waits for a JVM, on a machine that may be busy."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.timeout(400))
-        if item.path.stem in WITH_WARM_DRIVER and item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("spark driver"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

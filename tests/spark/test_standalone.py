@@ -124,6 +124,7 @@ def test_an_executor_killed_in_the_middle_of_a_write_costs_time_only(harness: Sp
     assert all("/part-" in path for path in harness.paths() if path.startswith("in/out"))
 
 
+@pytest.mark.chaos
 def test_a_driver_killed_in_the_middle_of_a_write_leaves_nothing_and_the_next_one_publishes(
     harness: SparkHarness, two_workers: Cluster
 ) -> None:

@@ -24,7 +24,7 @@ def test_lakefs_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[Kil
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("phases", kill_matrix.row(*LOCAL, "conductor"))
+@pytest.mark.parametrize("phases", kill_matrix.row(*LOCAL, kill_matrix.CONDUCTOR))
 def test_conductor_is_killed(own_stack: Stack, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
     task = local_kill_matrix.LocalTask()
     with kill_matrix.prepare(own_stack.endpoints, tmp_path / "harness", task, SECONDS_TO_RESPOND) as matrix:
@@ -40,7 +40,7 @@ def test_lakefs_is_killed_under_spark(own_stack: Stack, quick_java: str, tmp_pat
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("phases", kill_matrix.row(*SPARK, "conductor"))
+@pytest.mark.parametrize("phases", kill_matrix.row(*SPARK, kill_matrix.CONDUCTOR))
 def test_conductor_is_killed_under_spark(own_stack: Stack, quick_java: str, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
     task = spark_kill_matrix.SparkTask(quick_java)
     with kill_matrix.prepare(own_stack.endpoints, tmp_path / "harness", task, SECONDS_TO_RESPOND) as matrix:

@@ -36,6 +36,7 @@ BRANCH = rf"POST {REPOSITORY}/branches$"
 OBJECTS = rf"GET {REPOSITORY}/refs/[^/]+/objects"
 STAGED_OBJECTS = rf"GET {REPOSITORY}/refs/perago-staging[^/]*/objects"
 IN_BODY = "the body waits at its gate"
+CONDUCTOR = "conductor"
 PATIENCE = 120.0
 """Seconds that one step may take on a machine that is busy with other tests."""
 
@@ -210,9 +211,14 @@ def prepare(stack: Endpoints, folder: Path, task: TaskUnderTest, response: str =
 
 
 def selection(phases: Sequence[KillPhase], victims: Sequence[str]) -> dict[str, list[KillPhase]]:
-    """A part of the matrix with every phase of its own once and every victim at least once: the victims take turns."""
-    own = [phase for phase in phases if not phase.as_in_local_task]
-    return {victim: own[number :: len(victims)] for number, victim in enumerate(victims)}
+    """A part of the matrix with every phase of its own once and every victim at least once.
+
+    Conductor, whose restart takes longest, is killed in the last phase, when a result is on its way to it. The other victims
+    take turns.
+    """
+    *own, last = (phase for phase in phases if not phase.as_in_local_task)
+    others = [victim for victim in victims if victim != CONDUCTOR]
+    return {CONDUCTOR: [last], **{victim: own[number :: len(others)] for number, victim in enumerate(others)}}
 
 
 def row(phases: Sequence[KillPhase], victims: Sequence[str], victim: str) -> list[ParameterSet]:

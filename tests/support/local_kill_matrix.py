@@ -8,7 +8,7 @@ from tests.support.worker_harness import GROW, Gate, Worker, WorkerHarness
 
 from perago.model import Commit, CommitId, WorkflowId
 
-VICTIMS = ("executor", "supervisor", "lakefs", "conductor")
+VICTIMS = ("executor", "supervisor", "lakefs", kill_matrix.CONDUCTOR)
 PHASES = [
     KillPhase("download", Process.EXECUTOR, kill_matrix.OBJECTS, before_body=True),
     KillPhase("body"),

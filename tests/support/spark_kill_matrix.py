@@ -25,7 +25,7 @@ PART = r"PUT /[^/]+/perago-staging[^/]*/\S*partNumber="
 COMPLETION = r"POST /[^/]+/perago-staging[^/]*/\S*uploadId="
 DIFF = rf"GET {kill_matrix.REPOSITORY}/branches/perago-staging[^/]*/diff"
 
-VICTIMS = ("driver", "executor", "supervisor", "lakefs", "conductor")
+VICTIMS = ("driver", "executor", "supervisor", "lakefs", kill_matrix.CONDUCTOR)
 PHASES = [
     KillPhase("opening", Process.EXECUTOR, kill_matrix.OBJECTS, before_body=True),
     KillPhase(
