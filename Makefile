@@ -47,9 +47,9 @@ test: lint ## lint, then every test but the long ones of chaos, on one pair of s
 ifeq ($(TEST_ARGS),)
 	# Coverage is measured, and its floor checked, where it costs seconds: in the tests without servers.
 	$(BIN)/pytest -n 4 --dist worksteal -m "not server and not slow and not chaos" --cov --cov-report=
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(server or slow) and not chaos"
+	$(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder -m "(server or slow) and not chaos"
 else
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
+	$(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
 endif
 
 .PHONY: coverage
@@ -59,7 +59,7 @@ coverage: $(READY) ## the lines of the package that make quick does not reach
 
 .PHONY: chaos
 chaos: $(READY) ## full kill matrices, random examples, simulated races and soak; MINUTES=60 for each of the last three (default 5)
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "chaos or hypothesis" --hypothesis-profile=explore $(TEST_ARGS)
+	$(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder -m "chaos or hypothesis" --hypothesis-profile=explore $(TEST_ARGS)
 	@$(MAKE) --no-print-directory simulate soak MINUTES=$(or $(MINUTES),5)
 	@$(MAKE) --no-print-directory soak MINUTES=$(or $(MINUTES),5) ARGS=--contention
 
