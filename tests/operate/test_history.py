@@ -158,6 +158,18 @@ def test_blame_follows_merges_and_lists_a_folder(harness: OperatorHarness) -> No
     assert "more objects follow" in harness.perago("blame", f"{harness.repository}/main", "in/", "--limit", "2").out
 
 
+def test_blame_names_the_side_of_a_merge_whose_object_was_taken(harness: OperatorHarness) -> None:
+    harness.by_hand("in/x")
+    side = BranchName("side")
+    harness.server.lake.create_branch(harness.repository, side, harness.head().id)
+    taken = harness.by_hand("in/x", b"side", branch=side)
+    dropped = harness.by_hand("in/x", b"main")
+    body = {"message": "merged by hand", "strategy": "source-wins"}
+    harness.server.request("POST", f"/repositories/{harness.repository}/refs/{side}/merge/{MAIN}", body)
+    assert blame(harness, "in/x")["commit"] == taken
+    assert blame(harness, "in/x", dropped)["commit"] == dropped
+
+
 def test_bad_input_is_one_line_that_says_what_to_do(harness: OperatorHarness) -> None:
     harness.by_hand("in/x")
     for arguments, code, words in (
