@@ -124,6 +124,8 @@ class Commit:
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     committer: str = ""
+    created: int = 0
+    """Unix seconds, by lakeFS's clock."""
 
     @property
     def first_parent(self) -> CommitId | None:

@@ -26,8 +26,10 @@ from perago.lake.port import SmallFile
 from perago.model import (
     Attempt,
     BranchName,
+    Commit,
     CommitId,
     LakeAccess,
+    MetaRangeId,
     ObjectInfo,
     ObjectPath,
     Outcome,
@@ -74,8 +76,10 @@ LAKE_CALLS: dict[str, Callable[[LakeFS, Path], object]] = {
     "branches": lambda lake, _: list(lake.branches(REPOSITORY, "staging")),
     "commit_branch": lambda lake, _: lake.commit_branch(REPOSITORY, STAGING, "message", {"key": "value"}),
     "merge": lambda lake, _: lake.merge(REPOSITORY, STAGING, MAIN, message="m", metadata={"key": "value"}, timeout=5),
+    "revert": lambda lake, _: lake.revert(REPOSITORY, STAGING, Commit(COMMIT, (), MetaRangeId("m")), "message"),
     "relocate": lambda lake, _: lake.relocate(REPOSITORY, MAIN, STAGING, timeout=5),
     "interrupt_updates": lambda lake, _: lake.interrupt_updates(REPOSITORY, MAIN),
+    "differences": lambda lake, _: list(lake.differences(REPOSITORY, COMMIT, COMMIT)),
     "objects": lambda lake, _: lake.objects(REPOSITORY, COMMIT, "a b", presign=True),
     "read": lambda lake, folder: lake.read(REPOSITORY, COMMIT, ObjectInfo(ObjectPath("ü+"), 1, ""), folder / "into"),
     "write": lambda lake, folder: lake.write(
@@ -180,6 +184,7 @@ def test_requests_of_operators_conform(stack: Endpoints, lakefs_document: ApiDoc
                 lambda: both.settings.repository(REPOSITORY),
                 lambda: both.settings.protected_patterns(REPOSITORY),
                 lambda: both.settings.history(REPOSITORY, MAIN, 3),
+                lambda: both.settings.writers(REPOSITORY, COMMIT, ObjectPath("a b"), 3),
                 lambda: both.settings.visible_branches(REPOSITORY, 3),
                 lambda: both.settings.merge_base(REPOSITORY, COMMIT, MAIN),
                 lambda: both.settings.tags(REPOSITORY, "prefix"),
@@ -189,7 +194,7 @@ def test_requests_of_operators_conform(stack: Endpoints, lakefs_document: ApiDoc
             ):
                 with contextlib.suppress(LakeError):
                     call()
-    assert len(sent) == 10
+    assert len(sent) == 11
 
 
 @pytest.mark.parametrize(

@@ -386,3 +386,50 @@ def test_uncommitted_tells_added_changed_and_removed_in_order(site: Site) -> Non
 def test_uncommitted_of_a_branch_that_does_not_exist(site: Site) -> None:
     with pytest.raises(LakeNotFound):
         list(site.lake.uncommitted(site.repository, BranchName("missing")))
+
+
+def test_differences_are_those_between_two_commits_with_sizes_in_order(site: Site) -> None:
+    before = site.publish("main", {"a": b"1", "b": b"2", "same": b"x"})
+    site.put("main", "c", b"333")
+    site.put("main", "b", b"22")
+    site.lake.delete_objects(site.repository, MAIN, [ObjectPath("a")])
+    after = site.publish("main", {})
+    site.put("main", "uncommitted", b"x")
+    found = [(one.path, one.type, one.size) for one in site.lake.differences(site.repository, before, after)]
+    assert found == [("a", ChangeType.REMOVED, 1), ("b", ChangeType.CHANGED, 2), ("c", ChangeType.ADDED, 3)]
+    back = [(one.path, one.type, one.size) for one in site.lake.differences(site.repository, after, before)]
+    assert back == [("a", ChangeType.ADDED, 1), ("b", ChangeType.CHANGED, 1), ("c", ChangeType.REMOVED, 3)]
+    assert list(site.lake.differences(site.repository, after, after)) == []
+    with pytest.raises(LakeNotFound):
+        list(site.lake.differences(site.repository, after, NO_COMMIT))
+
+
+def test_a_commit_tells_its_time(site: Site) -> None:
+    first = site.lake.head(site.repository, MAIN)
+    made = site.lake.commit(site.repository, site.publish("main", {"a": b"1"}))
+    assert 0 < first.created <= made.created
+
+
+def test_a_revert_takes_back_one_commit_and_keeps_the_others(site: Site) -> None:
+    site.publish("main", {"a": b"1", "b": b"1", "same": b"x"})
+    site.put("main", "a", b"new")
+    site.put("main", "added", b"new")
+    site.lake.delete_objects(site.repository, MAIN, [ObjectPath("b")])
+    undone = site.lake.commit(site.repository, site.publish("main", {}))
+    later = site.publish("main", {"later": b"x"})
+    made = site.lake.revert(site.repository, MAIN, undone, "take it back")
+    assert (made.parents, made.message) == ((later,), "take it back")
+    assert site.lake.head(site.repository, MAIN) == made
+    assert site.content("main") == {"a": b"1", "b": b"1", "same": b"x", "later": b"x"}
+    with pytest.raises(LakeConflict, match="no changes"):
+        site.lake.revert(site.repository, MAIN, undone, "again")
+    assert site.lake.head(site.repository, MAIN) == made
+
+
+def test_a_revert_of_what_was_changed_since_is_a_conflict(site: Site) -> None:
+    site.publish("main", {"a": b"1"})
+    undone = site.lake.commit(site.repository, site.publish("main", {"a": b"2", "b": b"2"}))
+    head = site.publish("main", {"a": b"3"})
+    with pytest.raises(LakeConflict):
+        site.lake.revert(site.repository, MAIN, undone, "take it back")
+    assert site.lake.head(site.repository, MAIN).id == head

@@ -227,6 +227,7 @@ def test_every_refusal_about_a_task_names_step_and_workflow(acceptance: Acceptan
 
 
 @pytest.mark.parametrize("unlabelled", UnlabelledHead)
-def test_the_commit_of_perago_protect_stays_with_either_setting(unlabelled: UnlabelledHead) -> None:
-    protected = reason(Place.ON_INPUT, Unlabelled("protect main", "a person", protects=True), unlabelled=unlabelled)
-    assert protected == "the target branch is at head, made by `perago protect`; start a new workflow from it"
+@pytest.mark.parametrize("command", ["protect", "undo"])
+def test_the_commit_of_a_command_stays_with_either_setting(unlabelled: UnlabelledHead, command: str) -> None:
+    kept = reason(Place.ON_INPUT, Unlabelled("a message", "a person", command), unlabelled=unlabelled)
+    assert kept == f"the target branch is at head, made by `perago {command}`; start a new workflow from it"

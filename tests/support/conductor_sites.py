@@ -110,6 +110,11 @@ class RealConductorSite:
         self.client.close()
         self._pool.clear()
 
+    def remove(self, workflow_id: WorkflowId) -> None:
+        """Remove the workflow and its tasks from Conductor."""
+        self.call("DELETE", f"/workflow/{workflow_id}/remove?archiveWorkflow=false")
+        self._started.remove(workflow_id)
+
     def call(self, method: str, path: str, body: object | None = None) -> Any:
         data = None if body is None else json.dumps(body)
         headers = {"Content-Type": "application/json"}

@@ -21,7 +21,7 @@ from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.model import BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkflowId, WorkspaceRef
-from perago.operate.protocol_check.dict_task import DictWorkspace, upload, workspace_input
+from perago.operate.protocol_check.dict_task import DictTask, DictWorkspace, Files, upload, workspace_input
 from perago.operate.protocol_check.scene import ref_of, writes
 from perago.protocol import staging_names
 
@@ -133,11 +133,12 @@ class OperatorHarness:
     def poll(self) -> Polled:
         return take(self.real.conductor, self.task_type)
 
-    def run(self, polled: Polled) -> Published:
+    def run(self, polled: Polled, files: Mapping[str, bytes | None] | None = None) -> Published:
+        """An attempt that writes these files below `in/` and deletes those that are None, or else one file of its own."""
         execution = Execution(
             polled.attempt,
             staging_names.execution_id(time.time(), secrets.token_bytes(8)),
-            writes(f"data-{secrets.token_hex(4)}"),
+            edits(files) if files is not None else writes(f"data-{secrets.token_hex(4)}"),
             self.server.lake,
             DirectFence(self.real.conductor),
             lambda ref: DictWorkspace(self.server.lake, ref, "in/"),
@@ -148,9 +149,9 @@ class OperatorHarness:
     def report(self, published: Published) -> None:
         self.real.conductor.report(published.polled.attempt, published.outcome, timeout=20)
 
-    def accepted(self, ref: CommitId) -> Published:
+    def accepted(self, ref: CommitId, files: Mapping[str, bytes | None] | None = None) -> Published:
         """A publication that Conductor accepted."""
-        published = self.run(self.start(ref))
+        published = self.run(self.start(ref), files)
         self.report(published)
         return published
 
@@ -183,6 +184,15 @@ class OperatorHarness:
             name = BranchName(f"{staging_names.PREFIX}{rest}_{staging_names.target_digest(MAIN)}")
         self.server.lake.create_branch(self.repository, name, self.head().id)
         return name
+
+
+def edits(changes: Mapping[str, bytes | None]) -> DictTask:
+    def body(files: Files) -> None:
+        files.update({path: data for path, data in changes.items() if data is not None})
+        for path in [path for path, data in changes.items() if data is None]:
+            del files[path]
+
+    return DictTask(body)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """`perago recover`: moves a branch back to the newest commit that Conductor accepted."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -14,9 +13,6 @@ from perago.terminal import console
 
 _SHORT_ID = 12
 
-Target = Annotated[
-    str, typer.Argument(metavar="REPOSITORY/BRANCH", help="The lakeFS repository and the branch in it.", show_default=False)
-]
 To = Annotated[
     str | None,
     typer.Option(
@@ -26,10 +22,9 @@ To = Annotated[
         show_default=False,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; needed where there is no terminal.")]
 
 
-def recover(target: Target, to: To = None, yes: Yes = False) -> None:
+def recover(target: _repository.Target, to: To = None, yes: _repository.Yes = False) -> None:
     """Move a branch back to the newest commit that Conductor accepted.
 
     Shows the evidence of both servers for each commit from the head down, shows what it will do and asks for confirmation. The
@@ -40,9 +35,7 @@ def recover(target: Target, to: To = None, yes: Yes = False) -> None:
 
     Exit codes: 0 done or nothing to do, 1 the branch was not moved, 2 wrong usage.
     """
-    repository, branch = _repository.parse_target(target)
-    if branch is None:
-        raise typer.BadParameter("name the branch too: REPOSITORY/BRANCH", param_hint="REPOSITORY/BRANCH")
+    repository, branch = _repository.parse_branch(target)
     with _repository.connected("perago recover") as (_, both), _repository.interruptible():
         history, plan = _plan(both, repository, branch, to)
         _show_evidence(history, plan)
@@ -52,7 +45,7 @@ def recover(target: Target, to: To = None, yes: Yes = False) -> None:
         if isinstance(plan, recovery.Unsafe):
             raise PublishFenceError(f"branch {branch} was left alone: {plan.why}")
         _show_move(branch, plan)
-        _confirm(yes=yes)
+        _repository.confirm("Move the branch?", yes=yes)
     # The answer may have taken a while, so the connections are new and the evidence is gathered again.
     with _repository.connected("perago recover") as (_, both), _repository.interruptible():
         _move(both, repository, branch, to, history, plan)
@@ -70,14 +63,6 @@ def _plan(
         return history, recovery.plan_to(both, history, to)
     except LakeNotFound as error:
         raise SetupError(f"--to {to} does not exist in repository {repository}") from error
-
-
-def _confirm(*, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise SetupError("nothing was changed: there is no terminal to ask on; pass --yes to go ahead")
-    typer.confirm("Move the branch?", abort=True)
 
 
 def _move(

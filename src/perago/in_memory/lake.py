@@ -19,7 +19,7 @@ from perago.in_memory import trees
 from perago.in_memory.repository import Branch, Record, Store
 from perago.lake import object_headers, transfer, url_parts
 from perago.lake.decode import DEFAULT_CONTENT_TYPE
-from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
+from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectDifference, ObjectPage, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 
 UPDATE_TRIES = 10
@@ -205,6 +205,21 @@ class MemoryLake:
         self.gate("merge", RequestStep.AFTER)
         return merged
 
+    def revert(self, repository: Repository, branch: BranchName, commit: Commit, message: str) -> Commit:
+        self._enter("revert")
+        with self._lock:
+            store = self._store(repository)
+            reverted = self._writable(repository, branch, "revert")
+            self._seal(store, branch)
+            head = reverted.record.head
+            tree = store.reverted(store.resolve(commit.id), head)
+            if not trees.compare(store.committed_tree(head), tree):
+                raise LakeConflict(f"revert {commit.id} on {repository}/{branch}: no changes")
+            made = store.add_commit((head,), tree, message, {}, self._clock())
+            reverted.record = store.record(made.id)
+        self.gate("revert", RequestStep.AFTER)
+        return made
+
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:  # noqa: ARG002  as in merge
         self._enter("relocate")
 
@@ -223,6 +238,14 @@ class MemoryLake:
         with self._lock:
             self._seal(self._store(repository), branch)
         self.gate("interrupt_updates", RequestStep.AFTER)
+
+    def differences(self, repository: Repository, left: CommitId, right: CommitId) -> Iterable[ObjectDifference]:
+        self._enter("differences")
+        with self._lock:
+            store = self._store(repository)
+            found = trees.compare(store.committed_tree(store.resolve(left)), store.committed_tree(store.resolve(right)))
+        self.gate("differences", RequestStep.AFTER)
+        yield from found
 
     def objects(
         self, repository: Repository, ref: Ref, prefix: str, after: ObjectPath | None = None, *, presign: bool = False

@@ -50,7 +50,9 @@ class Store:
         self, parents: tuple[CommitId, ...], tree: Tree, message: str, metadata: Mapping[str, str], time: int
     ) -> Commit:
         identity = json.dumps([parents, tree.id, message, sorted(metadata.items()), time])
-        commit = Commit(CommitId(hashlib.sha256(identity.encode()).hexdigest()), parents, tree.id, message, metadata)
+        commit = Commit(
+            CommitId(hashlib.sha256(identity.encode()).hexdigest()), parents, tree.id, message, metadata, created=time
+        )
         self.commits[commit.id] = commit
         self._trees.setdefault(tree.id, tree)
         self._generations[commit.id] = 1 + max((self._generations[parent] for parent in parents), default=0)
@@ -91,6 +93,12 @@ class Store:
         base = self._merge_base(source, target)
         base_tree = trees.EMPTY if base is None else self.committed_tree(base)
         return trees.merge(base_tree, self.committed_tree(source), self.committed_tree(target))
+
+    def reverted(self, commit: CommitId, onto: CommitId) -> Tree:
+        """The tree of `onto` without what `commit` changed compared with its first parent."""
+        parent = self.commits[commit].first_parent
+        before = trees.EMPTY if parent is None else self.committed_tree(parent)
+        return trees.merge(self.committed_tree(commit), before, self.committed_tree(onto))
 
     def _merge_base(self, left: CommitId, right: CommitId) -> CommitId | None:
         """Walk both histories from the young end; the first commit met from both sides is the youngest common one."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from perago.errors import LakeConflict
-from perago.lake.port import ChangeType, ObjectChange
+from perago.lake.port import ChangeType, ObjectChange, ObjectDifference
 from perago.model import MetaRangeId, ObjectInfo, ObjectPath
 
 _RING = 1 << 256
@@ -70,6 +70,17 @@ class Tree:
 
 
 EMPTY = Tree({})
+
+
+def compare(left: Tree, right: Tree) -> list[ObjectDifference]:
+    """What has to change in `left` to get `right`, in path order."""
+    kinds = (
+        (path, _kind(left.entries.get(path), right.entries.get(path))) for path in left.entries.keys() | right.entries.keys()
+    )
+    sizes = {**left.entries, **right.entries}
+    return sorted(
+        (ObjectDifference(path, kind, sizes[path].size) for path, kind in kinds if kind is not None), key=lambda one: one.path
+    )
 
 
 def merge(base: Tree, source: Tree, target: Tree) -> Tree:

@@ -10,7 +10,7 @@ from perago.http.failure import RequestFailure
 from perago.http.request import HttpRequest, Receive
 from perago.lake import decode, error_mapping, presigned, transfer, uploads, url_parts
 from perago.lake.api import JsonWrite, LakeApi, branch_path, json_reply, repository_path
-from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectPage, Ref, SmallFile
+from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectDifference, ObjectPage, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 
 T = TypeVar("T")
@@ -86,6 +86,15 @@ class LakeFS(LakeApi):
         what = f"merge {source} into {repository}/{target}"
         return self.send_write(JsonWrite("merge", what, "POST", path, body), json_reply(decode.merged), timeout)
 
+    def revert(self, repository: Repository, branch: BranchName, commit: Commit, message: str) -> Commit:
+        """LakeFS answers without the new commit, which only the caller's own branch lets us read afterwards."""
+        what = f"revert {commit.id} on {repository}/{branch}"
+        parent = 1 if len(commit.parents) > 1 else 0
+        body = {"ref": commit.id, "parent_number": parent, "commit_overrides": {"message": message}}
+        write = JsonWrite("revert", what, "POST", f"{branch_path(repository, branch)}/revert", body)
+        self.send_write(write, request.receive_nothing)
+        return self.head(repository, branch)
+
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:
         what = f"relocate {repository}/{target} to {to}"
         path = f"{branch_path(repository, target)}/hard_reset?ref={url_parts.branch(to)}"
@@ -107,6 +116,12 @@ class LakeFS(LakeApi):
                 raise
         else:
             raise LakeRejected(f"{what}: lakeFS made a commit of a branch merged into itself")
+
+    def differences(self, repository: Repository, left: CommitId, right: CommitId) -> Iterable[ObjectDifference]:
+        what = f"compare {left} with {right} in {repository}"
+        target = f"{repository_path(repository)}/refs/{url_parts.ref(left)}/diff/{url_parts.ref(right)}?type=two_dot"
+        for page in self.get_pages("differences", what, target):
+            yield from map(decode.difference, page)
 
     # objects
 

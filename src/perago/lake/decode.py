@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perago.lake.port import BranchHead, Capabilities, ChangeType, ObjectChange, ObjectPage
+from perago.lake.port import BranchHead, Capabilities, ChangeType, ObjectChange, ObjectDifference, ObjectPage
 from perago.model import BranchName, Commit, CommitId, MetaRangeId, ObjectInfo, ObjectPath
 
 Json = Mapping[str, Any]
@@ -25,6 +25,7 @@ def commit(reply: Json) -> Commit:
         message=reply["message"],
         metadata=reply.get("metadata") or {},
         committer=reply.get("committer") or "",
+        created=int(reply["creation_date"]),
     )
 
 
@@ -42,6 +43,10 @@ def branch_head(item: Json) -> BranchHead:
 
 def change(item: Json) -> ObjectChange:
     return ObjectChange(ObjectPath(item["path"]), ChangeType(item["type"]))
+
+
+def difference(item: Json) -> ObjectDifference:
+    return ObjectDifference(ObjectPath(item["path"]), ChangeType(item["type"]), int(item.get("size_bytes") or 0))
 
 
 def page(reply: Json) -> ObjectPage:

@@ -45,6 +45,16 @@ class ObjectChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectDifference:
+    """An object that two commits hold differently, or only one of them holds."""
+
+    path: ObjectPath
+    type: ChangeType
+    size: int
+    """In the commit on the right; of a removed object, in the one on the left."""
+
+
+@dataclass(frozen=True, slots=True)
 class SmallFile:
     """A file to upload that is held in memory."""
 
@@ -110,6 +120,14 @@ class Lake(Protocol):
         """Squash-merge the branch `source`, resolved by name on the server, into `target`; the id of the merge commit."""
         ...
 
+    def revert(self, repository: Repository, branch: BranchName, commit: Commit, message: str) -> Commit:
+        """Commit to the branch the opposite of what `commit` changed compared with its first parent; the new commit.
+
+        What the branch has changed since is kept: `LakeConflict` where that is an object of `commit`, unless it is as it was
+        before `commit` again, and where nothing is left to revert.
+        """
+        ...
+
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, *, timeout: float) -> None:
         """Hard-reset `target` to where the branch `to`, resolved by name on the server, stands."""
         ...
@@ -119,6 +137,10 @@ class Lake(Protocol):
 
         The branch stays where it is. `LakeConflict` if it has uncommitted changes; then nothing was interrupted.
         """
+        ...
+
+    def differences(self, repository: Repository, left: CommitId, right: CommitId) -> Iterable[ObjectDifference]:
+        """What has to change in `left` to get `right`, in byte order of paths, page by page."""
         ...
 
     # objects

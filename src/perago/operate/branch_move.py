@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import urandom
 
@@ -11,7 +12,8 @@ from perago.attempt.restore import Restoration
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
 from perago.conductor.direct_fence import DirectFence
-from perago.model import Attempt, TaskId, TaskType, WorkerId, WorkflowId, WorkspaceRef
+from perago.errors import LakeConflict, LakeNotFound, LakeRejected, LakeUnknown, PublishFenceError, PublishUnknownError
+from perago.model import Attempt, Commit, Handle, TaskId, TaskType, WorkerId, WorkflowId, WorkspaceRef
 from perago.operate.servers import Servers
 from perago.protocol import rivals, staging_names
 
@@ -28,6 +30,57 @@ class Operation:
     @property
     def restoration(self) -> Restoration:
         return Restoration(self.staging, self.branch, PUBLISH_SECONDS)
+
+    def publish(
+        self,
+        stage: Callable[[Handle], Commit],
+        message: str,
+        labels: Mapping[str, str],
+        outdated: Callable[[], str | None] = lambda: None,
+    ) -> Commit:
+        """Merge the commit that `stage` makes on a staging branch at the head; the branch itself is never written to directly.
+
+        `outdated` is called when the rivals are listed, and says why the branch must be left alone after all.
+        `PublishFenceError` says why the branch was left alone, `PublishUnknownError` that lakeFS did not answer.
+        """
+        base = self.staging.target.ref
+        with self.staging as staging:
+            handle = staging.create()
+            staged = stage(handle)
+            if live := self.live_rivals():
+                raise self._left_alone(f"{', '.join(live)} is about to publish to it")
+            if (why := outdated()) is not None:
+                raise self._left_alone(why)
+            self.branch.require_still(base)
+            made = self._merge(handle, staged, message, labels)
+        if made.parents != (base,) or made.meta_range_id != staged.meta_range_id:
+            raise PublishFenceError(
+                f"branch {self.staging.target.branch} moved in the meantime: {made.id} stands on {made.first_parent}, not on "
+                f"{base}; run perago doctor {handle.repository}/{self.staging.target.branch}"
+            )
+        return made
+
+    def _merge(self, handle: Handle, staged: Commit, message: str, labels: Mapping[str, str]) -> Commit:
+        lake, target = self.staging.lake, self.staging.target
+        try:
+            merged = lake.merge(
+                handle.repository, handle.branch, target.branch, message=message, metadata=labels, timeout=PUBLISH_SECONDS
+            )
+        except LakeNotFound as error:
+            raise self._left_alone("an attempt is about to publish to it; try again") from error
+        except (LakeRejected, LakeConflict) as error:
+            raise self._left_alone(f"lakeFS refused the merge ({error}); try again") from error
+        except LakeUnknown as error:
+            found = self.branch.read_head()
+            if found.meta_range_id == staged.meta_range_id and labels.items() <= found.metadata.items():
+                return found
+            raise PublishUnknownError(
+                f"the merge into branch {target.branch} broke off and its head does not show the result; look again later"
+            ) from error
+        return lake.commit(handle.repository, merged)
+
+    def _left_alone(self, why: str) -> PublishFenceError:
+        return PublishFenceError(f"branch {self.staging.target.branch} was left alone: {why}")
 
     def live_rivals(self) -> list[str]:
         """Revokes the rivals that Conductor no longer waits for, unless one of them is live; the steps of those that are."""

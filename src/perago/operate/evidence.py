@@ -46,6 +46,11 @@ class Evidence:
     """Empty where Conductor does not know the workflow."""
 
     @property
+    def workflow_name(self) -> str:
+        """Empty where Conductor does not know the task."""
+        return self.seen.workflow_name if self.seen is not None else ""
+
+    @property
     def may_go(self) -> bool:
         """Conductor did not accept it, and will not."""
         return isinstance(self.acceptance, head.Abandoned | head.CompletedOtherwise)
@@ -109,7 +114,7 @@ def of(servers: Servers, commit: Commit) -> Evidence:
     by = commit_labels.read(commit.metadata)
     if by is None:
         return Evidence(
-            commit, None, None, head.Unlabelled(commit.message, commit.committer, commit_labels.PROTECT in commit.metadata)
+            commit, None, None, head.Unlabelled(commit.message, commit.committer, commit_labels.command(commit.metadata))
         )
     run = servers.workflows.get(by.workflow_id) or {}
     seen = _task(servers, by.task_id)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from perago.errors import LakeNotFound, LakeRejected, PublishFenceError
 from perago.lake.port import Lake, Ref, SmallFile
-from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository, WorkspaceRef
-from perago.operate import branch_move
+from perago.model import BranchName, Commit, Handle, ObjectPath, Repository, WorkspaceRef
+from perago.operate import branch_move, objects
 from perago.operate.servers import Servers
 from perago.protocol import commit_labels
 from perago.workspace import path_mapping
@@ -72,7 +71,7 @@ hooks:
 
 
 def state(lake: Lake, repository: Repository, ref: Ref, branch: BranchName) -> State:
-    found = _find(lake, repository, ref, path_of(branch))
+    found = objects.find(lake, repository, ref, path_of(branch))
     if found is None:
         return State.ABSENT
     with tempfile.TemporaryDirectory(prefix="perago-protect-") as directory:
@@ -99,46 +98,16 @@ def apply(servers: Servers, repository: Repository, branch: BranchName, wanted: 
     lake = servers.lake
     base = lake.head(repository, branch)
     operation = branch_move.begin(servers, "protect", WorkspaceRef(repository, branch, base.id))
-    metadata = {commit_labels.PROTECT: "remove" if wanted.is_removal else "install", commit_labels.EXPECTED_HEAD: base.id}
-    message = f"perago protect: {'remove' if wanted.is_removal else 'install'} the hooks of branch {branch}"
-    with operation.staging as staging:
-        handle = staging.create()
+    verb = "remove" if wanted.is_removal else "install"
+    labels = commit_labels.write_command(commit_labels.PROTECT, verb, operation.staging.execution, base.id)
+    message = f"perago protect: {verb} the hooks of branch {branch}"
+
+    def stage(handle: Handle) -> Commit:
         if wanted.is_removal:
             lake.delete_objects(repository, handle.branch, [wanted.path])
         else:
             file = SmallFile(wanted.path, action_file(branch).encode(), "application/yaml", {})
             list(lake.write_small(repository, handle.branch, [file]))
-        staged = lake.commit_branch(repository, handle.branch, message, metadata)
-        live = operation.live_rivals()
-        if live:
-            raise _left_alone(branch, f"{', '.join(live)} is about to publish to it")
-        operation.branch.require_still(base.id)
-        merged = _merged(servers, repository, handle.branch, branch, message, metadata)
-    made = lake.commit(repository, merged)
-    if made.parents != (base.id,) or made.meta_range_id != staged.meta_range_id:
-        raise PublishFenceError(
-            f"branch {branch} moved while the hooks were changed: {made.id} stands on {made.first_parent}, not on {base.id}; "
-            f"run perago doctor {repository}/{branch}"
-        )
-    return made
+        return lake.commit_branch(repository, handle.branch, message, labels)
 
-
-def _merged(
-    servers: Servers, repository: Repository, source: BranchName, branch: BranchName, message: str, metadata: dict[str, str]
-) -> CommitId:
-    try:
-        return servers.lake.merge(
-            repository, source, branch, message=message, metadata=metadata, timeout=branch_move.PUBLISH_SECONDS
-        )
-    except LakeNotFound as error:
-        raise _left_alone(branch, "an attempt is about to publish to it; try again") from error
-    except LakeRejected as error:
-        raise _left_alone(branch, f"lakeFS refused the merge ({error}); try again") from error
-
-
-def _left_alone(branch: BranchName, why: str) -> PublishFenceError:
-    return PublishFenceError(f"branch {branch} was left alone: {why}")
-
-
-def _find(lake: Lake, repository: Repository, ref: Ref, path: ObjectPath) -> ObjectInfo | None:
-    return next((info for info in lake.objects(repository, ref, path).objects if info.path == path), None)
+    return operation.publish(stage, message, labels)

@@ -115,8 +115,9 @@ def describe(one: Evidence) -> str:
     """The acceptance of a commit, for a person."""
     acceptance = one.acceptance
     match acceptance:
-        case head.Unlabelled(message, committer):
-            return f"not made by Perago: {message!r} by {committer or 'unknown'}"
+        case head.Unlabelled(message, committer, command):
+            origin = f"made by perago {command}" if command else "not made by Perago"
+            return f"{origin}: {message!r} by {committer or 'unknown'}"
         case head.AcceptedCommit(by, name, is_readable):
             note = "" if is_readable else "; its output is in external storage"
             return f"accepted: step {by.reference_name} of workflow {name or by.workflow_id}{note}"

@@ -15,7 +15,7 @@ from perago.http.request import HttpRequest, HttpTimeouts
 from perago.lake import decode, url_parts
 from perago.lake.api import JsonWrite, LakeApi, repository_path
 from perago.lake.client import LakeFS
-from perago.model import BranchName, Commit, CommitId, LakeAccess, Repository, WorkflowId
+from perago.model import BranchName, Commit, CommitId, LakeAccess, ObjectPath, Repository, WorkflowId
 from perago.settings import ConductorAccess
 
 TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
@@ -65,6 +65,16 @@ class LakeSettings:
         query = f"amount={amount}&first_parent=true"
         target = f"{repository_path(repository)}/refs/{url_parts.branch(branch)}/commits?{query}"
         return self._get(f"read the history of {repository}/{branch}", target, commits)
+
+    def writers(self, repository: Repository, ref: CommitId, path: ObjectPath, amount: int) -> Sequence[Commit]:
+        """The newest commits below `ref` that changed the object, those that merges brought included, the newest first."""
+
+        def commits(reply: Json) -> Sequence[Commit]:
+            return [decode.commit(item) for item in decode.results(reply)[0]]
+
+        query = f"objects={url_parts.path(path)}&amount={amount}&limit=true"
+        target = f"{repository_path(repository)}/refs/{url_parts.ref(ref)}/commits?{query}"
+        return self._get(f"find the commits of {repository} that changed {path!r}", target, commits)
 
     def visible_branches(self, repository: Repository, amount: int) -> tuple[Sequence[BranchName], bool]:
         def found(reply: Json) -> tuple[Sequence[BranchName], bool]:
@@ -143,9 +153,13 @@ class Workflows:
 
 
 @dataclass(frozen=True, slots=True)
-class Servers:
+class LakeServers:
     lake: LakeFS
     settings: LakeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Servers(LakeServers):
     conductor: ConductorClient
     workflows: Workflows
 

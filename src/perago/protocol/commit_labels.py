@@ -17,6 +17,10 @@ _ATTEMPT = "perago.attempt"
 _EXECUTION = "perago.execution"
 PROTECT = "perago.protect"
 """On commits of `perago protect`, which no task made and no attempt may remove."""
+UNDO = "perago.undo"
+"""On commits of `perago undo`, which no attempt may remove either: the commit that was undone."""
+UNDO_BY = "perago.undo_by"
+"""User and host that ran `perago undo`."""
 EXPECTED_HEAD = "perago.expected_head"
 """The input commit. The hook of `perago protect` compares it with the head that a merge finds."""
 
@@ -46,6 +50,16 @@ def write(attempt: Attempt, execution: ExecutionId, input_ref: CommitId, workflo
         _EXECUTION: execution,
         EXPECTED_HEAD: input_ref,
     }
+
+
+def write_command(label: str, value: str, execution: ExecutionId, expected_head: CommitId) -> dict[str, str]:
+    """The labels of a commit that an operator makes with a command. No task made it, so it stays unlabelled for `read`."""
+    return {label: value, _EXECUTION: execution, EXPECTED_HEAD: expected_head}
+
+
+def command(metadata: Mapping[str, str]) -> str:
+    """The command of Perago with which an operator made the commit; empty for any other."""
+    return "protect" if PROTECT in metadata else "undo" if UNDO in metadata else ""
 
 
 def read(metadata: Mapping[str, str]) -> Labels | None:

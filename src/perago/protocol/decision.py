@@ -131,8 +131,8 @@ def _elsewhere(input_ref: CommitId, target: head.Head) -> Refuse:
 
 
 def _unlabelled(commit: CommitId, acceptance: head.Unlabelled, unlabelled: UnlabelledHead) -> str | Refuse:
-    if acceptance.protects:
-        return Refuse(f"the target branch is at {commit}, made by `perago protect`; start a new workflow from it")
+    if acceptance.command:
+        return Refuse(f"the target branch is at {commit}, made by `perago {acceptance.command}`; start a new workflow from it")
     what = f"a commit that Perago did not make ({_short(acceptance.message)!r} by {_short(acceptance.committer) or 'unknown'})"
     if unlabelled is UnlabelledHead.REPLACE:
         return what

@@ -32,8 +32,8 @@ class Unlabelled:
 
     message: str
     committer: str
-    protects: bool = False
-    """Made by `perago protect`."""
+    command: str = ""
+    """The command of Perago with which an operator made it: no attempt removes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def judge(commit: Commit, seen: Snapshot | None, *, own: Attempt, own_run: int) 
     """
     by = commit_labels.read(commit.metadata)
     if by is None:
-        return Unlabelled(commit.message, commit.committer, commit_labels.PROTECT in commit.metadata)
+        return Unlabelled(commit.message, commit.committer, commit_labels.command(commit.metadata))
     if seen is None:
         return _unknown(by, own, own_run)
     if seen.status == TaskState.COMPLETED:

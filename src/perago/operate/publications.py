@@ -1,0 +1,95 @@
+"""The commits of a branch as publications: when, by which step of which workflow, and whether Conductor accepted it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, assert_never
+
+from perago.model import BranchName, Repository
+from perago.operate import evidence, recovery
+from perago.operate.evidence import Evidence
+from perago.operate.servers import Servers
+from perago.protocol import commit_labels, head
+
+MOST = evidence.HISTORY
+"""So many commits are shown at most."""
+SHORT = 12
+"""So many characters of a commit id are shown; lakeFS and every command accept them in its place."""
+
+
+class Standing(StrEnum):
+    """What Conductor says about a commit, in one word."""
+
+    ACCEPTED = "accepted"
+    UNACCEPTED = "unaccepted"
+    RUNNING = "running"
+    """Its task has not been reported yet."""
+    UNKNOWN = "unknown"
+    """Conductor no longer knows its task."""
+    OPERATOR = "operator"
+    """Made by a command of Perago, such as `perago undo`."""
+    BY_HAND = "by hand"
+    FIRST = "first"
+    """The commit that lakeFS makes with a repository."""
+
+
+def log(servers: Servers, repository: Repository, branch: BranchName, limit: int) -> tuple[Sequence[Evidence], bool]:
+    """The newest `limit` commits by first parents, and whether there are more."""
+    commits = servers.settings.history(repository, branch, limit)
+    more = bool(commits) and commits[-1].first_parent is not None
+    return [evidence.of(servers, commit) for commit in commits], more
+
+
+def standing(one: Evidence) -> Standing:
+    match one.acceptance:
+        case head.AcceptedCommit():
+            return Standing.ACCEPTED
+        case head.Abandoned() | head.CompletedOtherwise():
+            return Standing.UNACCEPTED
+        case head.InProgress():
+            return Standing.RUNNING
+        case head.Undecidable():
+            return Standing.UNKNOWN
+        case head.Unlabelled(command=command):
+            if command:
+                return Standing.OPERATOR
+            return Standing.BY_HAND if one.commit.parents else Standing.FIRST
+        case _:
+            assert_never(one.acceptance)
+
+
+def moment(one: Evidence) -> str:
+    """The time of the commit, UTC."""
+    return datetime.fromtimestamp(one.commit.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def summary(one: Evidence) -> str:
+    """Who made the commit, on one line."""
+    commit, by = one.commit, one.by
+    if by is not None:
+        name = f"{one.workflow_name} " if one.workflow_name else ""
+        return f"step {by.reference_name}, attempt {by.attempt}, workflow {name}{by.workflow_id}"
+    if undone := commit.metadata.get(commit_labels.UNDO):
+        return f"undo of {undone[:SHORT]} by {commit.metadata.get(commit_labels.UNDO_BY) or commit.committer or 'unknown'}"
+    return f"{commit.message!r} by {commit.committer or 'unknown'}"
+
+
+def document(one: Evidence) -> dict[str, Any]:
+    """For scripts. What the commit does not tell is null."""
+    commit, by = one.commit, one.by
+    return {
+        "commit": commit.id,
+        "parents": list(commit.parents),
+        "time": moment(one),
+        "standing": standing(one).value,
+        "why": recovery.describe(one),
+        "message": commit.message,
+        "committer": commit.committer,
+        "workflow_id": None if by is None else by.workflow_id,
+        "workflow_name": one.workflow_name or None,
+        "step": None if by is None else by.reference_name,
+        "attempt": None if by is None or not by.attempt.isdecimal() else int(by.attempt),
+        "task_id": None if by is None else by.task_id,
+        "undoes": commit.metadata.get(commit_labels.UNDO),
+        "undone_by": commit.metadata.get(commit_labels.UNDO_BY),
+    }
