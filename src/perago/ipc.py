@@ -94,6 +94,14 @@ class ModulesRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class SourcesImported:
+    """Source files of the project that the modules use; sent before `ModulesLoaded` or `ModulesRejected`."""
+
+    files: tuple[str, ...]
+    kind: Literal["sources-imported"] = "sources-imported"
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """Imported and connected; `pid` is the executor's."""
 
@@ -141,7 +149,7 @@ class Finished:
 
 ToExecutor = Run | Answer | LeaseDeadline | Cancel
 FromAttempt = FenceRequest | LookUpRequest | EventEmitted | Finished
-ToSupervisor = ModulesLoaded | ModulesRejected | Ready | LogLine | FromAttempt
+ToSupervisor = SourcesImported | ModulesLoaded | ModulesRejected | Ready | LogLine | FromAttempt
 
 _TO_EXECUTOR: TypeAdapter[ToExecutor] = TypeAdapter(Annotated[ToExecutor, Field(discriminator="kind")])
 _TO_SUPERVISOR: TypeAdapter[ToSupervisor] = TypeAdapter(Annotated[ToSupervisor, Field(discriminator="kind")])

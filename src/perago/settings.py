@@ -4,9 +4,11 @@ Two settings name caches: `PERAGO_CACHE_ROOT` is the worker's content cache (obj
 `PERAGO_CACHE_MAX_SIZE`), `PERAGO_CACHE_DIR` keeps what Perago downloads for itself (development servers, Java, Spark's jars).
 """
 
+import contextlib
 import difflib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -97,8 +99,32 @@ def _size(value: object) -> object:
     return human_units.size(value) if isinstance(value, str) else value
 
 
+def user_directory() -> Path:
+    """Of this user, in the temporary directory. It may not exist, or not be this user's: see `require_private`."""
+    return Path(tempfile.gettempdir()) / f"perago-{os.getuid()}"
+
+
+def require_private(directory: Path) -> None:
+    """If a directory is below `user_directory`, create that with access for this user only.
+
+    Its name can be predicted, and everybody may write to the temporary directory. `RuntimeConfigError` if another user made it.
+    """
+    top = user_directory()
+    if not directory.is_relative_to(top):
+        return
+    with contextlib.suppress(FileExistsError):
+        top.mkdir(mode=0o700)
+    found = top.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise RuntimeConfigError(
+            f"{top} is not a directory of this user; remove it, or set PERAGO_WORKSPACE_ROOT, PERAGO_CACHE_ROOT and "
+            "PERAGO_LOG_ROOT to other directories"
+        )
+    top.chmod(0o700)
+
+
 def _in_temporary_directory(name: str) -> Path:
-    return Path(tempfile.gettempdir()) / "perago" / name
+    return user_directory() / name
 
 
 def _user_cache() -> Path:

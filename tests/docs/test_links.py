@@ -17,7 +17,7 @@ _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"[\w.-]+(?:/[\w.@-]+)*/(?:[\w.@-]+\.(?:py|tla|go|md|yaml|yml|txt|toml|service))?")
 _OF_AUTHORS = re.compile(r"(tests/test_find_notes|_lakefs_actions/|sub/|result/|sample/)")
 """Paths in workspaces and in projects of task authors."""
-_CREATED = {"site/", "perago/workspaces", "perago/cache", "perago/logs"}
+_CREATED = {"site/"}
 """Directories that commands create."""
 
 _REPLACED = {

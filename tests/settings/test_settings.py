@@ -43,8 +43,8 @@ def test_defaults() -> None:
     found = settings.load()
     assert found.conductor is None
     assert found.lakefs is None
-    assert found.perago_workspace_root.parts[-2:] == ("perago", "workspaces")
-    assert found.perago_log_root.parts[-2:] == ("perago", "logs")
+    assert found.perago_workspace_root.parts[-2:] == (f"perago-{os.getuid()}", "workspaces")
+    assert found.perago_log_root.parts[-2:] == (f"perago-{os.getuid()}", "logs")
     assert (found.perago_log_file_max_size, found.perago_log_retention) == (100_000_000, 30 * 86400)
     assert (found.perago_workspace_gc_ttl, found.perago_workspace_gc_interval) == (86400, 3600)
     assert found.perago_failure_reason_max_length == 500

@@ -10,7 +10,7 @@ from perago.errors import TaskStatus
 from perago.events import Done, Effect, Phase, Progress, Removal, Removed, Revoked
 from perago.model import Attempt, ExecutionId, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
 from perago.process.exit_status import ExitStatus
-from perago.supervisor import attempt_stats, metrics, serve, slot
+from perago.supervisor import attempt_stats, metrics, slot, worker_name
 
 ATTEMPT = Attempt(WorkflowId("w"), TaskId("t"), 2, "ref", 3, 1, TaskType("type"), WorkerId("n"), 17, 1)
 SEEN = Snapshot(WorkflowId("w"), TaskId("t"), 2, "IN_PROGRESS", WorkerId("n"), 17, 1, "RUNNING", {"a": [1, None]})
@@ -38,6 +38,7 @@ def test_message_to_the_executor_survives_encoding(message: ipc.ToExecutor) -> N
     [
         ipc.ModulesLoaded((FACTS,)),
         ipc.ModulesRejected("no"),
+        ipc.SourcesImported(("/project/task.py",)),
         ipc.Ready(7),
         ipc.FenceRequest(3),
         ipc.LookUpRequest(4, TaskId("t"), WorkflowId("w")),
@@ -74,12 +75,12 @@ def test_first_restart_is_immediate_and_pauses_are_bounded() -> None:
 
 
 def test_label_of_many_modules_fits_into_a_file_name() -> None:
-    assert serve.short(["a.b", "c"], "+") == "a.b+c"
+    assert worker_name.short(["a.b", "c"], "+") == "a.b+c"
     many = [f"company.department.pipelines.step{number:02d}" for number in range(30)]
-    names = {serve.short(some, "+") for some in (many, many[:-1], [*many[:-1], "other"])}
+    names = {worker_name.short(some, "+") for some in (many, many[:-1], [*many[:-1], "other"])}
     assert len(names) == 3
-    assert all(len(name) <= serve.LONGEST_LABEL for name in names)
-    assert re.fullmatch(r"[\w.]+", serve.short(many, ""))
+    assert all(len(name) <= worker_name.LONGEST_LABEL for name in names)
+    assert re.fullmatch(r"[\w.]+", worker_name.short(many, ""))
 
 
 def test_stats_sum_up_events() -> None:

@@ -1,11 +1,16 @@
 """A worker that cannot start prints one error line and exits with code 1, before it polls."""
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from tests.support.fault_proxy import FaultProxy, cut
+from tests.support.waiting import eventually
 from tests.support.worker_harness import GROW, PLAIN, WorkerHarness
 
 from perago.cli import main
@@ -15,6 +20,10 @@ NO_LAKE: dict[str, Any] = {
     "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": "",
     "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": "",
 }
+
+
+AT_ONCE = ("--register", "--wait", "0")
+ALWAYS = 10**9
 
 
 def start_error(harness: WorkerHarness, *modules: str, options: tuple[str, ...] = ("--register",), **environ: Any) -> str:
@@ -49,7 +58,7 @@ def test_workspace_free_task_runs_without_lakefs_settings(harness: WorkerHarness
 
 def test_unreachable_conductor(harness: WorkerHarness) -> None:
     address = f"{unused_address()}/api"
-    assert start_error(harness, PLAIN, CONDUCTOR_SERVER_URL=address) == (
+    assert start_error(harness, PLAIN, options=AT_ONCE, CONDUCTOR_SERVER_URL=address) == (
         f"error: Conductor at {address} does not answer GET /tasks/queue/polldata: Connection refused; "
         "is it running, and does CONDUCTOR_SERVER_URL name it? [PG-530]"
     )
@@ -62,7 +71,7 @@ def test_credentials_for_a_conductor_without_authentication(harness: WorkerHarne
 
 
 def test_unreachable_lakefs(harness: WorkerHarness) -> None:
-    line = start_error(harness, GROW, LAKECTL_SERVER_ENDPOINT_URL=unused_address())
+    line = start_error(harness, GROW, options=AT_ONCE, LAKECTL_SERVER_ENDPOINT_URL=unused_address())
     assert line.startswith("error: lakeFS cannot be used:")
     assert "does LAKECTL_SERVER_ENDPOINT_URL name it?" in line
 
@@ -140,5 +149,84 @@ def test_ctrl_c_during_start_shows_no_traceback(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/nothing", "not an address"])
 def test_wrong_setting_shows_no_traceback(harness: WorkerHarness, url: str) -> None:
-    start_error(harness, PLAIN, CONDUCTOR_SERVER_URL=url)
+    start_error(harness, PLAIN, options=AT_ONCE, CONDUCTOR_SERVER_URL=url)
     assert "Traceback" not in harness.workers[0].output.read_text()
+
+
+def test_servers_that_come_up_later_are_waited_for(harness: WorkerHarness) -> None:
+    with FaultProxy(harness.stack.conductor_url) as conductor, FaultProxy(harness.stack.lakefs_url) as lakefs:
+        for proxy in (conductor, lakefs):
+            proxy.on(".*", cut(), times=ALWAYS)
+        worker = harness.launch(
+            GROW,
+            options=("--register", "--metrics-port", "0"),
+            CONDUCTOR_SERVER_URL=conductor.url,
+            LAKECTL_SERVER_ENDPOINT_URL=lakefs.url,
+        )
+        waiting = worker.until("waiting for Conductor")
+        assert (waiting["level"], waiting["at_most"]) == ("warning", "1m")
+        assert "is it running, and does CONDUCTOR_SERVER_URL name it?" in waiting["error"]
+        asked = len(conductor.seen)
+        eventually(lambda: len(conductor.seen) > asked, what="another request")
+        assert (worker.fetch("/healthz")[0], worker.fetch("/readyz")[0]) == (200, 503)
+        conductor.heal()
+        worker.until("waiting for lakeFS")
+        lakefs.heal()
+        worker.until("worker started")
+        assert [line["event"] for line in worker.lines() if "waiting" in line.get("event", "")] == [
+            "waiting for Conductor",
+            "waiting for lakeFS",
+        ]
+        eventually(lambda: worker.fetch("/readyz")[0] == 200)
+        assert harness.ended(harness.grow(harness.seed())) == "COMPLETED"
+        assert worker.stop() == 0
+
+
+def test_wait_ends_with_the_error_and_at_once_with_a_signal(harness: WorkerHarness) -> None:
+    address = f"{unused_address()}/api"
+    limited = harness.launch(PLAIN, options=("--wait", "100ms"), CONDUCTOR_SERVER_URL=address)
+    stopped = harness.launch(PLAIN, options=("--wait", "1h"), CONDUCTOR_SERVER_URL=address)
+    stopped.until("waiting for Conductor")
+    assert stopped.stop(within=5) == 0
+    assert limited.process.wait(30) == 1
+    assert limited.output.read_text().splitlines()[-1].endswith("does CONDUCTOR_SERVER_URL name it? [PG-530]")
+
+
+def test_wait_that_is_not_a_duration(harness: WorkerHarness) -> None:
+    worker = harness.launch(PLAIN, options=("--wait", "soon"))
+    assert worker.process.wait(30) == 2
+    assert "--wait: write a duration such as 30s, 15m, 24h or 30d" in worker.output.read_text()
+
+
+def test_workers_of_one_module_have_different_names(harness: WorkerHarness) -> None:
+    first, second = harness.start(PLAIN, PERAGO_WORKER_ID_PREFIX="gpu"), harness.start(PLAIN, PERAGO_WORKER_ID_PREFIX="gpu")
+    assert first.said("worker started")[0]["worker_id"] == "gpu0000"
+    assert second.said("worker started")[0]["worker_id"] == "gpu-2-0000"
+    program = [sys.executable, "-c", "from perago.cli.main import main; main()", "status"]
+
+    def shown() -> bool:
+        status = subprocess.run(
+            program, env=harness.environment(), cwd=harness.folder, capture_output=True, text=True, check=False, timeout=30
+        )
+        return {"gpu0001  idle", "gpu-2-0001  idle"} <= {line.strip() for line in status.stdout.splitlines()}
+
+    eventually(shown, what="both names in perago status")
+    names = {path.parent.name for path in (harness.logs / PLAIN).glob("*/*.jsonl")}
+    assert {"worker_id=gpu0000", "worker_id=gpu-2-0000"} <= names
+    assert first.stop() == 0
+    # The name is free again.
+    assert harness.start(PLAIN, PERAGO_WORKER_ID_PREFIX="gpu").said("worker started")[0]["worker_id"] == "gpu0000"
+
+
+def test_default_roots_belong_to_the_user(harness: WorkerHarness) -> None:
+    own = harness.folder / "tmp" / f"perago-{os.getuid()}"
+    own.parent.mkdir(parents=True)
+    roots: dict[str, Any] = dict.fromkeys(("PERAGO_LOG_ROOT", "PERAGO_WORKSPACE_ROOT", "PERAGO_CACHE_ROOT"), "")
+    own.symlink_to(harness.folder)
+    assert start_error(harness, GROW, TMPDIR=str(own.parent), **roots).startswith(
+        f"error: {own} is not a directory of this user; remove it, or set PERAGO_WORKSPACE_ROOT"
+    )
+    own.unlink()
+    harness.start(GROW, TMPDIR=str(own.parent), **roots)
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert {"logs", "workspaces", "cache"} <= {path.name for path in own.iterdir()}

@@ -37,7 +37,9 @@ class RunTraces:
         return left
 
     def directories(self) -> list[str]:
-        return sorted(path.name for path in self._folder.iterdir() if path.name.startswith("perago-"))
+        """Without the default root of this user, which stays, as its logs and its cache do."""
+        names = [path.name for path in self._folder.iterdir() if path.name.startswith("perago-")]
+        return sorted(name for name in names if name != f"perago-{os.getuid()}")
 
     def all(self) -> list[str]:
         processes = [f"process left behind: {command}" for command in self.processes()]

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from perago import human_units
 from perago.cli import _inputs
 from perago.supervisor import serve
 
@@ -16,6 +17,13 @@ MetricsPort = Annotated[
     typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics, /healthz and /readyz here.", show_default=False),
 ]
 MetricsHost = Annotated[str, typer.Option("--metrics-host", help="The address to serve them on.")]
+Wait = Annotated[
+    str,
+    typer.Option("--wait", metavar="DURATION", help="How long to wait for servers that do not answer yet, such as 90s or 15m."),
+]
+Reload = Annotated[
+    bool, typer.Option("--reload", help="For development: restart the executors when a source file of the modules changes.")
+]
 
 
 def start(
@@ -24,17 +32,31 @@ def start(
     register: Register = False,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
+    wait: Wait = "1m",
+    reload: Reload = False,
 ) -> None:
     """Run the worker: take tasks from Conductor and run them until stopped.
 
     The first SIGTERM or Ctrl-C lets running attempts finish, a second one cancels them; PERAGO_SHUTDOWN_FORCE_KILL_AFTER
     limits the wait.
 
+    While Conductor or lakeFS does not answer at the start, the worker waits for --wait, and logs that it does; --wait 0 exits at
+    once. A wrong setting, such as refused credentials, always exits at once.
+
     Exit codes: 0 stopped, all attempts finished, 1 cannot start, 2 wrong usage, 3 stopped with attempts cancelled.
     """
-    options = serve.StartOptions(tuple(dict.fromkeys(modules)), jobs, register, metrics_port, metrics_host)
+    options = serve.StartOptions(
+        tuple(dict.fromkeys(modules)), jobs, register, metrics_port, metrics_host, _duration(wait), reload
+    )
     code = serve.start(options, _inputs.load_settings())
     sys.stdout.flush()
     sys.stderr.flush()
     # Everything is closed. A request that hangs in a thread must not keep the process alive.
     os._exit(code)
+
+
+def _duration(text: str) -> float:
+    try:
+        return human_units.seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--wait") from error

@@ -19,7 +19,7 @@ from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import LakeError, RuntimeConfigError, SetupError
 from perago.events import Done, Event
-from perago.executor import interruption, process_state, supervisor_channel
+from perago.executor import interruption, process_state, source_files, supervisor_channel
 from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
 from perago.model import LakeAccess, Outcome, WorkspaceRef
@@ -58,6 +58,7 @@ class Executor:
     def load(self, modules: Sequence[str]) -> None:
         """Import the modules, send what they declare, and connect."""
         tasks = [module_loader.load(module) for module in modules]
+        self._channel.send(ipc.SourcesImported(source_files.imported(modules)))
         self._tasks = {task.name: task for task in tasks}
         if any(task.kind is WorkspaceKind.SPARK for task in tasks):
             # Now, so that the first attempt does not wait for it.
@@ -157,6 +158,7 @@ def main(arguments: Sequence[str]) -> int:
         channel.start()
         executor.load(modules)
     except SetupError as error:
+        channel.send(ipc.SourcesImported(source_files.imported(modules, error)))
         channel.send(ipc.ModulesRejected(str(error), type(error).__name__))
         return REFUSED
     executor.serve()

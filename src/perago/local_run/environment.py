@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from perago import events
+from perago import settings as local_settings
 from perago.attempt import declared_task, port, transaction
 from perago.attempt.execution import Execution
 from perago.conductor.direct_fence import DirectFence
@@ -113,7 +114,9 @@ def _attempt(
 @functools.cache
 def _spark() -> SparkEngine:
     """One for all runs of this process, because starting Spark takes longer than most of them."""
-    made = engine.make(spark_options.SparkOptions(Path(tempfile.gettempdir()) / "perago" / "spark"))
+    scratch = local_settings.user_directory() / "spark"
+    local_settings.require_private(scratch)
+    made = engine.make(spark_options.SparkOptions(scratch))
     atexit.register(made.close)
     return made
 

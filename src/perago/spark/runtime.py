@@ -94,3 +94,8 @@ def _java_home(cache: ArtifactCache) -> Path:
 
 def _short(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    # While an image is built, so that its containers download nothing.
+    ensure()

@@ -10,7 +10,7 @@ from perago.conductor.port import Conductor
 from perago.errors import LakeError, LakeForbidden, RuntimeConfigError
 from perago.lake.port import Lake
 from perago.model import TaskType
-from perago.settings import Settings
+from perago.settings import Settings, require_private
 
 
 def require_distinct(tasks: Sequence[ipc.TaskFacts]) -> None:
@@ -34,6 +34,7 @@ def require_settings(tasks: Sequence[ipc.TaskFacts], settings: Settings) -> None
 def require_writable(name: str, directory: Path) -> None:
     """Checked once at the start, so that a wrong directory does not fail every attempt."""
     try:
+        require_private(directory)
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import signal
 import socket
@@ -15,7 +14,7 @@ from typing import Any
 
 from perago import errors, ipc
 from perago.conductor.client import ConductorClient
-from perago.errors import RuntimeConfigError, SetupError
+from perago.errors import ConductorError, RuntimeConfigError, SetupError
 from perago.events import Event
 from perago.executor import main
 from perago.lake.client import LakeFS
@@ -23,7 +22,16 @@ from perago.model import CommitId, TaskType
 from perago.process.exit_status import ExitStatus
 from perago.process.orphan_reaper import OrphanReaper
 from perago.settings import Settings
-from perago.supervisor import crash_cleanup, lakefs_health, logs, preflight, restore_accepted
+from perago.supervisor import (
+    crash_cleanup,
+    lakefs_health,
+    logs,
+    preflight,
+    restore_accepted,
+    server_wait,
+    source_watch,
+    worker_name,
+)
 from perago.supervisor.context import BlockingCalls, WorkerContext, log_defects
 from perago.supervisor.health_server import HealthServer
 from perago.supervisor.lost_polls import LostPolls
@@ -39,7 +47,6 @@ from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 CONDUCTOR_TIMEOUT = 10.0
 STATUS_SECONDS = 1.0
-LONGEST_LABEL = 120
 SETTLE_SECONDS = 7.0
 """Time for the last reports after a hard stop; the worker does not wait longer for a server that does not respond."""
 
@@ -62,24 +69,44 @@ class StartOptions:
     register: bool = False
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
+    wait: float = 0.0
+    """Seconds to wait for servers that do not answer yet."""
+    reload: bool = False
+    """Restart the executors when a source file of the modules changes."""
 
 
 def start(options: StartOptions, settings: Settings) -> ExitCode:
     """Serve until stopped. Raises `SetupError` or `ConductorError` if the worker cannot start."""
     preflight.require_writable("PERAGO_LOG_ROOT", settings.perago_log_root)
+    prefix = settings.worker_id_prefix(worker_name.short(options.modules, ""))
+    with contextlib.closing(worker_name.claim(prefix, settings.perago_log_root)) as name:
+        return asyncio.run(_serve_until_stopped(options, settings, name))
 
-    async def serve() -> ExitCode:
-        return await Supervisor(options, settings).run()
 
-    return asyncio.run(serve())
+async def _serve_until_stopped(options: StartOptions, settings: Settings, name: worker_name.WorkerName) -> ExitCode:
+    """Serve with a new supervisor after each reload. Its first error ends the worker, later ones are those of a change."""
+    sources = source_watch.SourceWatch()
+    is_first = True
+    while True:
+        supervisor = Supervisor(options, settings, name, sources)
+        code = await supervisor.run(wait_after_error=not is_first)
+        if not supervisor.is_reloading:
+            return code
+        is_first = False
 
 
 class Supervisor:
-    def __init__(self, options: StartOptions, settings: Settings) -> None:
+    def __init__(
+        self, options: StartOptions, settings: Settings, name: worker_name.WorkerName, sources: source_watch.SourceWatch
+    ) -> None:
         access = settings.require_conductor("perago start")
         self._options = options
         self._settings = settings
-        self._prefix = settings.worker_id_prefix(short(options.modules, ""))
+        self._name = name
+        self._sources = sources
+        self.is_reloading = False
+        """Whether it drains because a source file has changed; false again if the worker is then stopped by a signal."""
+        self._stop_requested: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         threads = 3 * options.slots + 8
         self._client = ConductorClient(
             access.url,
@@ -90,31 +117,37 @@ class Supervisor:
         )
         self._calls = BlockingCalls(self._client, ThreadPoolExecutor(max_workers=threads, thread_name_prefix="blocking"))
         log_files = logs.LogFiles(
-            settings.perago_log_root / short(options.modules, "+"),
+            settings.perago_log_root / worker_name.short(options.modules, "+"),
             settings.perago_log_file_max_size,
             settings.perago_log_retention,
             logs.Console(),
         )
-        self._log, self._log_file = log_files.logger(f"{self._prefix}0000")
+        self._log, self._log_file = log_files.logger(name.of_process(0))
         self._metrics = Metrics()
         self._recorder = Recorder(self._metrics, self._log)
         self._slots: list[Slot] = []
         self._shutdown = Shutdown(self._kill_executors)
-        self._slot_setup = SlotSetup(options.modules, OrphanReaper(), log_files, self._shutdown, self._recorder.observe)
+        self._slot_setup = SlotSetup(
+            options.modules, OrphanReaper(), log_files, self._shutdown, self._recorder.observe, sources.add
+        )
+        self._is_serving = False
         self._lake: LakeFS | None = None
         self._started_at = time.time()
 
-    async def run(self) -> ExitCode:
+    async def run(self, *, wait_after_error: bool = False) -> ExitCode:
+        """Serve until stopped, or until `is_reloading`. With `wait_after_error` an error at the start waits for a change."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._shutdown.on_signal)
+            loop.add_signal_handler(number, self._on_signal)
         try:
-            tasks = await self._load_modules()
-            if tasks is None or not await self._unless_stopped(self._preflight(tasks)):
-                return ExitCode.STOPPED
-            self._slots += [Slot(self._slot_name(number), self._slot_setup) for number in range(2, self._options.slots + 1)]
-            async with self._health_server(), self._status_file() as status:
-                return await self._serve(tasks, status)
+            async with self._health_server():
+                return await self._run()
+        except (SetupError, ConductorError) as error:
+            if not wait_after_error:
+                raise
+            self._log.error("cannot start after a change; waiting for the next one", error=str(error))
+            await self._unless_stopped(self._reload_after_change())
+            return ExitCode.STOPPED
         finally:
             self._shutdown.drain()
             await asyncio.gather(*(slot.close() for slot in self._slots))
@@ -122,11 +155,27 @@ class Supervisor:
             self._client.close()
             self._log_file.close()
 
+    async def _run(self) -> ExitCode:
+        tasks = await self._load_modules()
+        if tasks is None or not await self._unless_stopped(self._preflight(tasks)):
+            return ExitCode.STOPPED
+        self._slots += [Slot(self._name.of_process(number), self._slot_setup) for number in range(2, self._options.slots + 1)]
+        async with self._status_file() as status:
+            return await self._serve(tasks, status)
+
+    def _on_signal(self) -> None:
+        """A signal during a reload only makes it a stop: the attempts have not been given time because of a signal before."""
+        if self.is_reloading and not self._stop_requested.done():
+            self.is_reloading = False
+            self._stop_requested.set_result(None)
+        else:
+            self._shutdown.on_signal()
+
     # start
 
     async def _load_modules(self) -> tuple[ipc.TaskFacts, ...] | None:
         """The tasks of the modules, which the first executor imports; None if the worker is stopped meanwhile."""
-        first = Slot(self._slot_name(1), self._slot_setup)
+        first = Slot(self._name.of_process(1), self._slot_setup)
         self._slots.append(first)
         process = first.start()
         waited = {first.modules_loaded, process.ended, self._shutdown.draining}
@@ -142,12 +191,15 @@ class Supervisor:
         preflight.require_settings(tasks, self._settings)
         for warning in (text for task in tasks for text in task.warnings):
             self._log.warning(warning)
-        await self._calls.run(self._client.check)
         if self._settings.lakefs is not None:
             access = self._settings.lakefs
             self._lake = LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=main.LAKE_TIMEOUTS)
-            if any(task.needs_lake for task in tasks):
-                await self._calls.run(preflight.require_lake, self._lake)
+        await server_wait.until_up(lambda: self._check_servers(tasks), self._options.wait, self._log)
+
+    async def _check_servers(self, tasks: Sequence[ipc.TaskFacts]) -> None:
+        await self._calls.run(self._client.check)
+        if self._lake is not None and any(task.needs_lake for task in tasks):
+            await self._calls.run(preflight.require_lake, self._lake)
         register = self._options.register
         for warning in await self._calls.run(preflight.require_definitions, tasks, self._client, register=register):
             self._log.warning(warning)
@@ -192,7 +244,9 @@ class Supervisor:
         poller = Poller(self._calls, targets, self._options.slots, self._shutdown, self._recorder.observe, lost_polls.add)
         lakefs = self._lakefs_health(tasks, poller)
         work = [self._write_status(status), self._sweep(), lost_polls.run(), *([lakefs.run()] if lakefs else [])]
+        work += [self._reload_after_change()] if self._options.reload else []
         on_failure = lakefs.check_soon if lakefs else lambda: None
+        self._is_serving = True
         self._log.info("worker started", modules=list(self._options.modules), slots=self._options.slots)
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(log_defects(one, self._recorder.observe)) for one in work]
@@ -201,7 +255,8 @@ class Supervisor:
             for task in background:
                 task.cancel()
         cancelled = self._recorder.cancelled
-        self._log.info("worker stopped", cut_short=cancelled)
+        if not self.is_reloading:
+            self._log.info("worker stopped", cut_short=cancelled)
         return ExitCode.CUT_SHORT if cancelled and self._shutdown.is_hard else ExitCode.STOPPED
 
     async def _serve_slots(self, tasks: Sequence[ipc.TaskFacts], poller: Poller, on_failure: Callable[[], None]) -> None:
@@ -220,6 +275,11 @@ class Supervisor:
     async def _until_stopped(self, slots: "asyncio.Task[None]") -> None:
         """Wait for the first signal, then for the slots, and no longer than a few seconds after a hard stop."""
         await asyncio.wait({self._shutdown.draining})
+        if self.is_reloading:
+            self._log.info("reloading; running attempts finish first", running=self._busy)
+            await asyncio.wait({slots, self._stop_requested}, return_when=asyncio.FIRST_COMPLETED)
+        if self.is_reloading:
+            return
         self._log.info("worker is stopping; running attempts finish first", running=self._busy)
         await self._shutdown.until_done_or_hard(slots, within=self._settings.perago_shutdown_force_kill_after)
         if not slots.done():
@@ -248,6 +308,12 @@ class Supervisor:
         return restore_accepted.restore(attempt, accepted, self._lake, self._client) if self._lake is not None else []
 
     # background tasks
+
+    async def _reload_after_change(self) -> None:
+        files = await self._sources.changed()
+        self._log.info("source files have changed", files=files)
+        self.is_reloading = True
+        self._shutdown.drain()
 
     async def _sweep(self) -> None:
         """Remove what earlier workers left behind, and then, at intervals, old directories that were missed."""
@@ -283,22 +349,11 @@ class Supervisor:
     def _is_ready(self) -> bool:
         """Whether it can run a task now or after an attempt; a worker that only restarts executors is not ready."""
         is_up = self._recorder.conductor_is_up
-        return not self._shutdown.is_draining and is_up and any(slot.can_run for slot in self._slots)
+        return self._is_serving and not self._shutdown.is_draining and is_up and any(slot.can_run for slot in self._slots)
 
     @property
     def _busy(self) -> int:
         return sum(slot.attempt is not None for slot in self._slots)
-
-    def _slot_name(self, number: int) -> str:
-        return f"{self._prefix}{number:04d}"
-
-
-def short(modules: Sequence[str], separator: str) -> str:
-    """The joined names. If they are too long for a file name, they are cut, and a digest distinguishes the workers."""
-    joined = separator.join(modules)
-    if len(joined) <= LONGEST_LABEL:
-        return joined
-    return separator.join((joined[: LONGEST_LABEL - 20], hashlib.sha256(" ".join(modules).encode()).hexdigest()[:12]))
 
 
 def _setup_error(rejection: ipc.ModulesRejected | None, exit_status: ExitStatus) -> SetupError:

@@ -3,7 +3,7 @@
 import asyncio
 import collections
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,8 @@ class SlotSetup:
     log_files: logs.LogFiles
     shutdown: Shutdown
     observe: recorder.Observe
+    on_sources: Callable[[Sequence[str]], None] = lambda _files: None
+    """Called with the source files that an executor has imported."""
 
 
 class Slot:
@@ -210,6 +212,8 @@ class Slot:
 
     def _on_message(self, message: ipc.ToSupervisor) -> None:
         match message:
+            case ipc.SourcesImported(files):
+                self._setup.on_sources(files)
             case ipc.ModulesLoaded(tasks):
                 if not self.modules_loaded.done():
                     self.modules_loaded.set_result(tasks)
