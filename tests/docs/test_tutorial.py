@@ -14,7 +14,7 @@ import pytest
 from tests.support import manual
 from tests.support.waiting import eventually
 
-from perago.cli import dev
+from perago.cli import _env_file
 from perago.dev.stack import Endpoints
 
 SETTINGS = ("CONDUCTOR_", "LAKECTL_", "PERAGO_")
@@ -134,7 +134,7 @@ def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_n
 
         def terminal(who: Reader, block: manual.Block) -> None:
             if block.terminal == "servers":
-                dev.write_env_file(who.here / ".env", stack)
+                _env_file.write(who.here / ".env", stack)
             else:
                 start(who, block)
 

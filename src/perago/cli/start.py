@@ -25,7 +25,7 @@ def start(
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
 ) -> None:
-    """Run the worker: take tasks from Conductor and run them until stopped.
+    """Run the worker: take tasks from Conductor until it is stopped.
 
     The first SIGTERM or Ctrl-C lets running attempts finish, a second one cancels them; PERAGO_SHUTDOWN_FORCE_KILL_AFTER
     limits the wait.
