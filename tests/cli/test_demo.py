@@ -2,15 +2,18 @@
 
 import http.server
 import json
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
+from examples.shop.report import Params, report, ticks
 from rich.console import Console
 
-from perago.demo import pipeline, screen
+from perago.demo import pipeline, screen, story
 from perago.demo.report_interceptor import ReportInterceptor
 from perago.model import Commit, CommitId, MetaRangeId
 
@@ -101,3 +104,52 @@ def test_tables_show_attempts_and_history() -> None:
     text = console.export_text()
     for part in ("clean 4,894, share 0.50", "TIMED_OUT", "responseTimeout", "body 3 of 8 tasks", "abcdef012345", "waiting"):
         assert part in text
+
+
+def step(name: str, status: str, commit: str) -> pipeline.StepAttempt:
+    return pipeline.StepAttempt(name, "id", status, 1.25, {}, commit, "")
+
+
+def test_saved_report_tells_what_was_replaced() -> None:
+    attempts = [
+        step("clean", "COMPLETED", "1" * 64),
+        step("features", "TIMED_OUT", ""),
+        step("features", "COMPLETED", "2" * 64),
+        step("gate", "COMPLETED", "2" * 64),
+    ]
+    page = story.added("<html><main></main></html>\n", attempts, Commit(CommitId("dead" * 16), (), MetaRangeId("m"), "", {}))
+    assert page.startswith("<html><main></main><style>")
+    assert page.endswith("</section></html>\n")
+    rows = [re.findall(r"<td>(.*?)</td>", row) for row in page.split("<tr>")[2:]]
+    assert rows == [
+        ["clean", "1", "COMPLETED", "1.2 s", "1" * 12, ""],
+        ["features", "1", "TIMED_OUT", "1.2 s", "dead" * 3, f"worker killed, replaced by {'2' * 12}"],
+        ["features", "2", "COMPLETED", "1.2 s", "2" * 12, ""],
+        ["gate", "1", "COMPLETED", "1.2 s", "", "read-only"],
+    ]
+
+
+def test_charts_have_axis_values_units_and_sorted_bars(tmp_path: Path) -> None:
+    tables = {
+        "by_day": [("2026-01-01", 71_000.5), ("2026-01-02", 64_000), ("2026-01-03", 60_000)],
+        "by_category": [("books", 1.0), ("toys", 3.0), ("music", 2.0)],
+        "by_country": [("DE", 5.0)],
+        "by_segment": [("a<b", 5.0)],
+    }
+    for name, rows in tables.items():
+        (tmp_path / "summary" / name).mkdir(parents=True)
+        lines = [f"{key},{value},1\n" for key, value in rows]
+        (tmp_path / "summary" / name / "part.csv").write_text("".join(["key,revenue,rows\n", *lines]))
+    report(tmp_path, Params())
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "Total revenue: 195,000.50 EUR" in page
+    words = re.findall(r"<text[^>]*>(.*?)</text>", page)
+    assert words[:9] == ["0", "20,000", "40,000", "60,000", "80,000", "2026-01-01", "2026-01-02", "2026-01-03", "EUR"]
+    assert words[9:15] == ["toys", "3 EUR", "music", "2 EUR", "books", "1 EUR"]
+    assert "a&lt;b" in words
+
+
+@pytest.mark.parametrize(("top", "shown"), [(0.0, [0]), (1, [0, 0.2, 0.4]), (79_000, [0, 20_000, 40_000, 60_000, 80_000])])
+def test_ticks_are_round(top: float, shown: list[float]) -> None:
+    assert ticks(top)[: len(shown)] == pytest.approx(shown)
+    assert len(ticks(top)) <= 7

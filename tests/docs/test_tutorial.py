@@ -123,6 +123,13 @@ def test_readmes_have_the_same_code_and_links() -> None:
     assert set(manual.links(english)) - {"README.zh-CN.md"} == set(manual.links(chinese)) - {"README.md"}
 
 
+def test_first_page_shows_the_task_of_the_readme() -> None:
+    """So that its code is run too."""
+    shown = [block for block in manual.blocks(manual.DOCS / "index.md") if block.language in {"python", "console"}]
+    assert [block.language for block in shown] == ["python", "console"]
+    assert {block.text for block in shown} <= {block.text for block in manual.blocks(manual.ROOT / "README.md")}
+
+
 @pytest.mark.timeout(400)
 def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
