@@ -3,6 +3,8 @@
 import http.server
 import json
 import re
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import urllib3
 from examples.shop.report import Params, report, ticks
 from rich.console import Console
+from tests.support.waiting import eventually
 
 from perago.demo import pipeline, screen, story
 from perago.demo.report_interceptor import ReportInterceptor
@@ -70,6 +73,20 @@ def test_interceptor_holds_back_one_report_and_forwards_the_rest(upstream: str, 
     assert post("/tasks", "COMPLETED")[0] == 201, "only once"
     interceptor.close()
     pool.clear()
+
+
+def test_connection_that_a_killed_worker_resets_prints_nothing(upstream: str, capfd: pytest.CaptureFixture[str]) -> None:
+    interceptor = ReportInterceptor(upstream, lambda _update: False)
+    address = ("127.0.0.1", int(interceptor.url.rpartition(":")[2].removesuffix("/api")))
+    before = threading.active_count()
+    with socket.create_connection(address) as worker:
+        worker.sendall(b"POST /api/tasks HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        assert worker.recv(4096).startswith(b"HTTP/1.1 201")
+        # Closed with a reset, as the system does for a process that is killed with unread data.
+        worker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    eventually(lambda: threading.active_count() <= before, within=10)
+    interceptor.close()
+    assert capfd.readouterr().err == ""
 
 
 class Recording(pipeline.JsonApi):
