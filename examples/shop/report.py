@@ -32,7 +32,7 @@ class Output(BaseModel):
 def report(workspace: Path, params: Params) -> Output:
     days, *groups = (table(workspace / "summary" / name) for name in ("by_day", "by_category", "by_country", "by_segment"))
     charts = [
-        ("Revenue by day", line_chart(days, params.currency)),
+        (f"Revenue by day, {params.currency}", line_chart(days)),
         *((title, bar_chart(rows, params.currency)) for title, rows in zip(TITLES, groups, strict=True)),
     ]
     page = workspace / "report" / "index.html"
@@ -57,7 +57,7 @@ def ticks(top: float) -> list[float]:
     return [step * count for count in range(math.ceil(top / step) + 1)]
 
 
-def line_chart(rows: list[tuple[str, float]], unit: str, width: int = 860, height: int = 260) -> str:
+def line_chart(rows: list[tuple[str, float]], width: int = 860, height: int = 260) -> str:
     """Days from left to right, values from 0 upwards, with the values of the grid lines on the left."""
     values = ticks(max(value for _, value in rows))
     step = width / max(1, len(rows) - 1)
@@ -73,8 +73,7 @@ def line_chart(rows: list[tuple[str, float]], unit: str, width: int = 860, heigh
         for index, anchor in ends
     )
     return (
-        f'<svg class="wide" viewBox="-130 -30 {width + 140} {height + 70}" role="img">{grid}{days}'
-        f'<text x="-8" y="-14" text-anchor="end">{escape(unit)}</text>'
+        f'<svg class="wide" viewBox="-130 -10 {width + 140} {height + 50}" role="img">{grid}{days}'
         f'<polygon points="0,{height} {path} {width},{height}" fill="{BLUE}" opacity=".15"/>'
         f'<polyline points="{path}" fill="none" stroke="{BLUE}" stroke-width="2"/></svg>'
     )

@@ -161,8 +161,9 @@ def test_charts_have_axis_values_units_and_sorted_bars(tmp_path: Path) -> None:
     page = (tmp_path / "report" / "index.html").read_text()
     assert "Total revenue: 195,000.50 EUR" in page
     words = re.findall(r"<text[^>]*>(.*?)</text>", page)
-    assert words[:9] == ["0", "20,000", "40,000", "60,000", "80,000", "2026-01-01", "2026-01-02", "2026-01-03", "EUR"]
-    assert words[9:15] == ["toys", "3 EUR", "music", "2 EUR", "books", "1 EUR"]
+    assert words[:8] == ["0", "20,000", "40,000", "60,000", "80,000", "2026-01-01", "2026-01-02", "2026-01-03"]
+    assert "<figcaption>Revenue by day, EUR</figcaption>" in page
+    assert words[8:14] == ["toys", "3 EUR", "music", "2 EUR", "books", "1 EUR"]
     assert "a&lt;b" in words
 
 
