@@ -30,6 +30,7 @@ templates_path: list[str] = []
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["perago.css"]
+html_js_files = ["copy.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -1,6 +1,7 @@
 """Step 6: a local task. It reads what Spark wrote and creates one HTML page with charts, without further libraries."""
 
 import csv
+import math
 from html import escape
 from pathlib import Path
 
@@ -9,10 +10,12 @@ from pydantic import BaseModel
 from perago import WorkspaceSpec, require_file, require_glob, task
 
 BLUE, GRID = "#3867d6", "#8884"
+TITLES = ("Revenue by category", "Revenue by country", "Revenue by customer segment")
 
 
 class Params(BaseModel):
     title: str = "The shop, day by day"
+    currency: str = "EUR"
 
 
 class Output(BaseModel):
@@ -29,12 +32,13 @@ class Output(BaseModel):
 def report(workspace: Path, params: Params) -> Output:
     days, *groups = (table(workspace / "summary" / name) for name in ("by_day", "by_category", "by_country", "by_segment"))
     charts = [
-        ("Revenue by day", line_chart(days)),
-        *((title, bar_chart(rows)) for title, rows in zip(("By category", "By country", "By segment"), groups, strict=True)),
+        (f"Revenue by day, {params.currency}", line_chart(days)),
+        *((title, bar_chart(rows, params.currency)) for title, rows in zip(TITLES, groups, strict=True)),
     ]
     page = workspace / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(document(params.title, sum(value for _, value in days), charts), encoding="utf-8")
+    total = f"{sum(value for _, value in days):,.2f} {params.currency}"
+    page.write_text(document(params.title, total, charts), encoding="utf-8")
     return Output(page="report/index.html", charts=len(charts))
 
 
@@ -46,35 +50,49 @@ def table(folder: Path) -> list[tuple[str, float]]:
     return rows
 
 
-def line_chart(rows: list[tuple[str, float]], width: int = 960, height: int = 260) -> str:
-    top = max(value for _, value in rows) * 1.05
+def ticks(top: float) -> list[float]:
+    """Round values from 0 to at least `top`, at most six."""
+    size = 10 ** math.floor(math.log10(max(top, 1) / 5))
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor * 5 >= top)
+    return [step * count for count in range(math.ceil(top / step) + 1)]
+
+
+def line_chart(rows: list[tuple[str, float]], width: int = 860, height: int = 260) -> str:
+    """Days from left to right, values from 0 upwards, with the values of the grid lines on the left."""
+    values = ticks(max(value for _, value in rows))
     step = width / max(1, len(rows) - 1)
-    points = [(index * step, height - value / top * height) for index, (_, value) in enumerate(rows)]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    lines = "".join(
-        f'<line x1="0" x2="{width}" y1="{height * k / 4:.0f}" y2="{height * k / 4:.0f}" stroke="{GRID}"/>' for k in range(5)
+    path = " ".join(f"{index * step:.1f},{height - value / values[-1] * height:.1f}" for index, (_, value) in enumerate(rows))
+    grid = "".join(
+        f'<line x1="0" x2="{width}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>'
+        f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{value:,.0f}</text>'
+        for value, y in ((value, height - value / values[-1] * height) for value in values)
+    )
+    ends = ((0, "start"), (len(rows) // 2, "middle"), (len(rows) - 1, "end"))
+    days = "".join(
+        f'<text x="{index * step:.1f}" y="{height + 32}" text-anchor="{anchor}">{escape(rows[index][0])}</text>'
+        for index, anchor in ends
     )
     return (
-        f'<svg viewBox="-4 -4 {width + 8} {height + 28}" role="img">{lines}'
+        f'<svg class="wide" viewBox="-130 -10 {width + 140} {height + 50}" role="img">{grid}{days}'
         f'<polygon points="0,{height} {path} {width},{height}" fill="{BLUE}" opacity=".15"/>'
-        f'<polyline points="{path}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
-        f'<text x="0" y="{height + 20}">{escape(rows[0][0])}</text>'
-        f'<text x="{width}" y="{height + 20}" text-anchor="end">{escape(rows[-1][0])}</text></svg>'
+        f'<polyline points="{path}" fill="none" stroke="{BLUE}" stroke-width="2"/></svg>'
     )
 
 
-def bar_chart(rows: list[tuple[str, float]], width: int = 300, row_height: int = 30) -> str:
-    top = max(value for _, value in rows)
+def bar_chart(rows: list[tuple[str, float]], unit: str, width: int = 320, row_height: int = 30) -> str:
+    """The largest value first."""
+    ordered = sorted(rows, key=lambda row: -row[1])
+    scale = (width - 200) / ordered[0][1]
     bars = "".join(
-        f'<rect x="90" y="{i * row_height}" width="{value / top * (width - 170):.1f}" height="20" rx="3" fill="{BLUE}"/>'
+        f'<rect x="90" y="{i * row_height}" width="{value * scale:.1f}" height="20" rx="3" fill="{BLUE}"/>'
         f'<text x="82" y="{i * row_height + 15}" text-anchor="end">{escape(name)}</text>'
-        f'<text x="{96 + value / top * (width - 170):.1f}" y="{i * row_height + 15}">{value:,.0f}</text>'
-        for i, (name, value) in enumerate(rows)
+        f'<text x="{96 + value * scale:.1f}" y="{i * row_height + 15}">{value:,.0f} {escape(unit)}</text>'
+        for i, (name, value) in enumerate(ordered)
     )
     return f'<svg viewBox="0 0 {width} {len(rows) * row_height}" role="img">{bars}</svg>'
 
 
-def document(title: str, revenue: float, charts: list[tuple[str, str]]) -> str:
+def document(title: str, revenue: str, charts: list[tuple[str, str]]) -> str:
     figures = "".join(f"<figure><figcaption>{escape(name)}</figcaption>{svg}</figure>" for name, svg in charts)
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>
@@ -85,6 +103,7 @@ h1 {{ margin-bottom: 0 }} p {{ opacity: .7; margin-top: .2rem }}
 main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 1rem }}
 figure {{ margin: 0; padding: 1rem; border: 1px solid {GRID}; border-radius: 10px }} figure:first-child {{ grid-column: 1 / -1 }}
 figcaption {{ font-weight: 600; margin-bottom: .6rem }} svg {{ width: 100%; font-size: 12px }} text {{ fill: currentColor }}
+@media (max-width: 600px) {{ .wide {{ font-size: 26px }} }}
 </style>
-<h1>{escape(title)}</h1><p>Total revenue: {revenue:,.2f}</p><main>{figures}</main></html>
+<h1>{escape(title)}</h1><p>Total revenue: {escape(revenue)}</p><main>{figures}</main></html>
 """

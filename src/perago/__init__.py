@@ -1,29 +1,33 @@
-"""Everything that a task author imports. Importing it loads neither Pydantic nor pyspark."""
+"""Everything that a task author imports. A name is loaded at its first use, so that `import perago` takes next to no time.
 
-from typing import TYPE_CHECKING
+The command line begins with that import, and can only handle Ctrl-C after it.
+"""
 
-from perago.attempt.cancellation import cancelled
-from perago.declare.checks import forbid_glob, require_dir, require_file, require_glob
-from perago.declare.controls import ExecutionLimits, PublishBudget, RetryPolicy, TaskControls, TimeoutPolicy
-from perago.declare.spark_workspace import SparkWorkspace
-from perago.declare.task import task
-from perago.declare.workspace_spec import WorkspaceSpec
-from perago.errors import (
-    GuardrailViolation,
-    PeragoError,
-    PostGuardrailViolation,
-    PreGuardrailViolation,
-    PublishFenceError,
-    RuntimeConfigError,
-    StaleAttemptError,
-    TaskDefinitionError,
-    TaskFailed,
-    TaskInputError,
-    TaskResultError,
-    TaskTerminalError,
-)
+from importlib import import_module
 
+TYPE_CHECKING = False  # importing `typing` would take most of the time
 if TYPE_CHECKING:
+    from perago.attempt.cancellation import cancelled
+    from perago.declare.checks import forbid_glob, require_dir, require_file, require_glob
+    from perago.declare.controls import ExecutionLimits, PublishBudget, RetryPolicy, TaskControls, TimeoutPolicy
+    from perago.declare.spark_workspace import SparkWorkspace
+    from perago.declare.task import task
+    from perago.declare.workspace_spec import WorkspaceSpec
+    from perago.errors import (
+        GuardrailViolation,
+        PeragoError,
+        PostGuardrailViolation,
+        PreGuardrailViolation,
+        PublishFenceError,
+        RuntimeConfigError,
+        StaleAttemptError,
+        TaskDefinitionError,
+        TaskFailed,
+        TaskInputError,
+        TaskResultError,
+        TaskTerminalError,
+    )
+
     __version__: str
 
 __all__ = [
@@ -54,11 +58,26 @@ __all__ = [
     "task",
 ]
 
+_HOMES = {
+    "attempt.cancellation": ("cancelled",),
+    "declare.checks": ("forbid_glob", "require_dir", "require_file", "require_glob"),
+    "declare.controls": ("ExecutionLimits", "PublishBudget", "RetryPolicy", "TaskControls", "TimeoutPolicy"),
+    "declare.spark_workspace": ("SparkWorkspace",),
+    "declare.task": ("task",),
+    "declare.workspace_spec": ("WorkspaceSpec",),
+}
+"""Where names are defined; all others are errors."""
 
-def __getattr__(name: str) -> str:
-    """`__version__`, looked up when it is used because reading the metadata takes longer than the rest of the import."""
-    if name != "__version__":
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("perago.distribution").version()
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from perago import distribution  # noqa: PLC0415
+    home = next((home for home, names in _HOMES.items() if name in names), "errors")
+    globals()[name] = value = getattr(import_module(f"perago.{home}"), name)
+    return value
 
-    return distribution.version()
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -34,6 +34,7 @@ PLACEHOLDER = "replace-me"
 DEFAULT_SPARK_MASTER = "local[*]"
 ENV_FILE = Path(".env")
 
+_CONDUCTOR = "CONDUCTOR_SERVER_URL"
 _LAKEFS = ("LAKECTL_SERVER_ENDPOINT_URL", "LAKECTL_CREDENTIALS_ACCESS_KEY_ID", "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY")
 _OTHER_VARIABLES = {
     "PERAGO_JOBS": "deploy/perago-worker@.service",
@@ -251,13 +252,13 @@ class Settings(DownloadSettings):
     def require_conductor(self, command: str) -> ConductorAccess:
         """`command` as it is typed, such as `perago start`; `RuntimeConfigError` without an address."""
         if self.conductor is None:
-            raise RuntimeConfigError(f"CONDUCTOR_SERVER_URL is required for {command}")
+            raise RuntimeConfigError(f"{_CONDUCTOR} is required for {command}; {_how_to_set([_CONDUCTOR])}")
         return self.conductor
 
     def require_lakefs(self) -> LakeAccess:
         """`RuntimeConfigError` if lakeFS is not configured."""
         if self.lakefs is None:
-            raise RuntimeConfigError("LakeFS config is required for workspace tasks")
+            raise RuntimeConfigError(missing_lakefs("workspace tasks"))
         return self.lakefs
 
     def worker_id_prefix(self, module: str) -> str:
@@ -305,6 +306,21 @@ def unknown_variables() -> list[str]:
     known = [name.upper() for name in Settings.model_fields]
     present = _present(os.environ) | _read_env_file()
     return [_unknown(name, known) for name in sorted(present) if _is_unknown(name, known)]
+
+
+def missing_lakefs(purpose: str) -> str:
+    """The error text for a command or a task that needs lakeFS."""
+    return f"LakeFS config is required for {purpose}; {_how_to_set(_LAKEFS)}"
+
+
+def _how_to_set(names: Sequence[str]) -> str:
+    """Where to set missing variables, and which variables look like a misspelling of them."""
+    present = sorted(set(_present(os.environ) | _read_env_file()) - {name.upper() for name in Settings.model_fields})
+    similar = {name: difflib.get_close_matches(name, present, n=1, cutoff=0.8) for name in names}
+    misspelt = [f"; {close[0]} is not a setting of Perago: did you mean {name}?" for name, close in similar.items() if close]
+    what = ", ".join(names) if len(names) > 1 else "it"
+    where = f"set {what} in the environment or in {ENV_FILE}"
+    return f"{where} ('perago dev --env-file {ENV_FILE}' runs local servers and writes it){''.join(misspelt)}"
 
 
 def _is_unknown(name: str, known: list[str]) -> bool:

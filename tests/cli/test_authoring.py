@@ -31,6 +31,21 @@ def test_check_says_ok_the_settings_and_the_servers_in_plain_lines(perago: Perag
     assert "\x1b" not in result.stdout
 
 
+def test_a_file_is_accepted_as_a_module(inside: Perago, project: Path) -> None:
+    (project / "tasks").mkdir()
+    (project / "words.py").rename(project / "tasks" / "words.py")
+    result = inside("check", "tasks/words.py", "--json")
+    assert json.loads(result.stdout)["tasks"][0]["module"] == "tasks.words"
+    assert inside("extract", "./tasks/words.py", "-o", "words.json").returncode == 0
+
+
+def test_check_shows_errors_before_the_settings(on_terminal: OnTerminal) -> None:
+    _, shown = on_terminal("check", "words", "nowhere", env={"NO_COLOR": "1"})
+    words = (" words.repeat", " no module 'nowhere'", "PERAGO_WORKSPACE_ROOT")
+    positions = [shown.index(word) for word in words]
+    assert positions == sorted(positions)
+
+
 def test_check_reads_the_env_file_and_keeps_its_secrets(perago: Perago, project: Path) -> None:
     (project / ".env").write_text(
         "CONDUCTOR_SERVER_URL=http://conductor.example/api\nCONDUCTOR_AUTH_KEY=key-a\nCONDUCTOR_AUTH_SECRET=secret-a\n"
@@ -87,8 +102,8 @@ def test_check_with_broken_settings_still_says_what_is_right(inside: Perago, mon
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("words.py", "'words.py' is a file path; write the module name: words"),
-        ("./words.py", "write the module name: words"),
+        ("wrods.py", "there is no file 'wrods.py'; did you mean words?"),
+        ("wrods", "or on the Python path; did you mean words?"),
         ("nowhere", "no module 'nowhere'"),
         ("nowhere.deep", "no module 'nowhere.deep'"),
         ("a-b", "is not a module name"),
@@ -152,11 +167,28 @@ def test_extract_refuses_other_endings_and_places_it_cannot_write(inside: Perago
 
 
 def test_register_needs_conductor(inside: Perago) -> None:
-    assert_refused(inside("register", "words"), "CONDUCTOR_SERVER_URL is required for perago register")
+    result = inside("register", "words")
+    assert_refused(result, "CONDUCTOR_SERVER_URL is required for perago register; set it in the environment or in .env")
+    assert "perago dev --env-file .env" in result.stderr
+
+
+def test_misspelt_variable_of_a_server_is_named(inside: Perago, monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    monkeypatch.setenv("CONDUCTOR_SEVER_URL", "http://secret.example")
+    (project / ".env").write_text("LAKECTL_SERVER_ENDPOINT=http://secret.example\n")
+    result = inside("register", "words")
+    assert_refused(result, "CONDUCTOR_SEVER_URL is not a setting of Perago: did you mean CONDUCTOR_SERVER_URL?")
+    result = inside("gc", "repository")
+    assert_refused(
+        result,
+        "LakeFS config is required for perago gc; set LAKECTL_SERVER_ENDPOINT_URL, LAKECTL_CREDENTIALS_ACCESS_KEY_ID, ",
+        "in .env",
+        "LAKECTL_SERVER_ENDPOINT is not a setting of Perago: did you mean LAKECTL_SERVER_ENDPOINT_URL?",
+    )
+    assert "secret.example" not in result.stderr
 
 
 def test_usage_error_of_the_installed_command(perago: Perago) -> None:
-    assert_refused(perago("check", "words.py"), "is a file path")
+    assert_refused(perago("check", "nowhere.py"), "there is no file")
     assert_refused(perago("check"), "missing argument", code=2)
 
 

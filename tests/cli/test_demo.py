@@ -2,15 +2,21 @@
 
 import http.server
 import json
+import re
+import socket
+import struct
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
+from examples.shop.report import Params, report, ticks
 from rich.console import Console
+from tests.support.waiting import eventually
 
-from perago.demo import pipeline, screen
+from perago.demo import pipeline, screen, story
 from perago.demo.report_interceptor import ReportInterceptor
 from perago.model import Commit, CommitId, MetaRangeId
 
@@ -69,6 +75,20 @@ def test_interceptor_holds_back_one_report_and_forwards_the_rest(upstream: str, 
     pool.clear()
 
 
+def test_connection_that_a_killed_worker_resets_prints_nothing(upstream: str, capfd: pytest.CaptureFixture[str]) -> None:
+    interceptor = ReportInterceptor(upstream, lambda _update: False)
+    address = ("127.0.0.1", int(interceptor.url.rpartition(":")[2].removesuffix("/api")))
+    before = threading.active_count()
+    with socket.create_connection(address) as worker:
+        worker.sendall(b"POST /api/tasks HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        assert worker.recv(4096).startswith(b"HTTP/1.1 201")
+        # Closed with a reset, as the system does for a process that is killed with unread data.
+        worker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    eventually(lambda: threading.active_count() <= before, within=10)
+    interceptor.close()
+    assert capfd.readouterr().err == ""
+
+
 class Recording(pipeline.JsonApi):
     def __init__(self) -> None:
         super().__init__("http://nowhere.invalid")
@@ -101,3 +121,53 @@ def test_tables_show_attempts_and_history() -> None:
     text = console.export_text()
     for part in ("clean 4,894, share 0.50", "TIMED_OUT", "responseTimeout", "body 3 of 8 tasks", "abcdef012345", "waiting"):
         assert part in text
+
+
+def step(name: str, status: str, commit: str) -> pipeline.StepAttempt:
+    return pipeline.StepAttempt(name, "id", status, 1.25, {}, commit, "")
+
+
+def test_saved_report_tells_what_was_replaced() -> None:
+    attempts = [
+        step("clean", "COMPLETED", "1" * 64),
+        step("features", "TIMED_OUT", ""),
+        step("features", "COMPLETED", "2" * 64),
+        step("gate", "COMPLETED", "2" * 64),
+    ]
+    page = story.added("<html><main></main></html>\n", attempts, Commit(CommitId("dead" * 16), (), MetaRangeId("m"), "", {}))
+    assert page.startswith("<html><main></main><style>")
+    assert page.endswith("</section></html>\n")
+    rows = [re.findall(r"<td>(.*?)</td>", row) for row in page.split("<tr>")[2:]]
+    assert rows == [
+        ["clean", "1", "COMPLETED", "1.2 s", "1" * 12, ""],
+        ["features", "1", "TIMED_OUT", "1.2 s", "dead" * 3, f"worker killed, replaced by {'2' * 12}"],
+        ["features", "2", "COMPLETED", "1.2 s", "2" * 12, ""],
+        ["gate", "1", "COMPLETED", "1.2 s", "", "read-only"],
+    ]
+
+
+def test_charts_have_axis_values_units_and_sorted_bars(tmp_path: Path) -> None:
+    tables = {
+        "by_day": [("2026-01-01", 71_000.5), ("2026-01-02", 64_000), ("2026-01-03", 60_000)],
+        "by_category": [("books", 1.0), ("toys", 3.0), ("music", 2.0)],
+        "by_country": [("DE", 5.0)],
+        "by_segment": [("a<b", 5.0)],
+    }
+    for name, rows in tables.items():
+        (tmp_path / "summary" / name).mkdir(parents=True)
+        lines = [f"{key},{value},1\n" for key, value in rows]
+        (tmp_path / "summary" / name / "part.csv").write_text("".join(["key,revenue,rows\n", *lines]))
+    report(tmp_path, Params())
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "Total revenue: 195,000.50 EUR" in page
+    words = re.findall(r"<text[^>]*>(.*?)</text>", page)
+    assert words[:8] == ["0", "20,000", "40,000", "60,000", "80,000", "2026-01-01", "2026-01-02", "2026-01-03"]
+    assert "<figcaption>Revenue by day, EUR</figcaption>" in page
+    assert words[8:14] == ["toys", "3 EUR", "music", "2 EUR", "books", "1 EUR"]
+    assert "a&lt;b" in words
+
+
+@pytest.mark.parametrize(("top", "shown"), [(0.0, [0]), (1, [0, 0.2, 0.4]), (79_000, [0, 20_000, 40_000, 60_000, 80_000])])
+def test_ticks_are_round(top: float, shown: list[float]) -> None:
+    assert ticks(top)[: len(shown)] == pytest.approx(shown)
+    assert len(ticks(top)) <= 7

@@ -47,6 +47,7 @@ def test_a_terminal_gets_a_coloured_diff(on_terminal: OnTerminal) -> None:
 def test_params_may_come_from_a_file(inside: Perago, project: Path) -> None:
     (project / "p.json").write_text(params("x"))
     assert inside("run", "words", "-w", "ws", "-p", "@p.json").returncode == 0
+    assert inside("run", "words.py", "-w", "ws", "-p", "p.json").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,8 @@ def test_a_bug_shows_the_authors_frames_and_none_of_ours(inside: Perago) -> None
         ('{"word": NaN}', "--params is not JSON: NaN is not a JSON number"),
         ("@missing.json", "--params file missing.json cannot be read: No such file or directory"),
         ("@words.py", "--params file words.py is not JSON: "),
+        ("words.py", "--params file words.py is not JSON: "),
+        ("missing.json", "--params is not JSON: "),
         ("{}", "params.word: Field required; params.times: Field required"),
         ('{"word": "x", "times": 0}', "params.times: Input should be greater than or equal to 1"),
         ('{"word": "x", "times": 1, "extra": 1}', "params.extra: unknown field"),

@@ -87,10 +87,9 @@ def test_a_task_imported_from_another_module_is_not_counted(write: Write) -> Non
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("tasks/features.py", "'tasks/features.py' is a file path; write the module name: tasks.features"),
-        ("./features.py", "'./features.py' is a file path; write the module name: features"),
-        ("features.py", "'features.py' is a file path; write the module name: features"),
-        ("/abs/features.py", "'/abs/features.py' is a file path; write the module name: abs.features"),
+        ("features.py", "there is no file 'features.py'"),
+        ("./tasks/features", "there is no file 'tasks/features.py'"),
+        ("tasks-of-mine/a.py", "there is no file 'tasks-of-mine/a.py'"),
         ("", "'' is not a module name; write one as for 'python -m', such as tasks.features"),
         ("a-b", "'a-b' is not a module name; write one as for 'python -m', such as tasks.features"),
         (".a", "'.a' is not a module name; write one as for 'python -m', such as tasks.features"),
@@ -98,6 +97,28 @@ def test_a_task_imported_from_another_module_is_not_counted(write: Write) -> Non
 )
 def test_what_is_no_module_name_is_refused(given: str, message: str) -> None:
     assert refusal(given) == message
+
+
+@pytest.mark.parametrize("written", ["tasks/{}.py", "./tasks/{}.py", "tasks/{}", "{}/tasks/{}.py"])
+def test_a_file_names_its_module(write: Write, tmp_path: Path, written: str) -> None:
+    name = write(TASK.format(name="x"), package="tasks")
+    stem = name.removeprefix("tasks.")
+    given = written.format(stem) if written.count("{}") == 1 else written.format(tmp_path, stem)
+    assert module_loader.load(given).module == name
+
+
+def test_a_file_that_python_could_not_import_by_name_is_refused(write: Write, tmp_path: Path) -> None:
+    write(TASK.format(name="x"), package="of-mine")
+    file = next((tmp_path / "of-mine").iterdir())
+    assert refusal(f"of-mine/{file.name}").startswith(f"'of-mine/{file.name}' is not a module name")
+    assert refusal("../elsewhere.py").startswith(f"'../elsewhere.py' is not in the working directory {tmp_path}")
+
+
+def test_a_misspelt_module_gets_a_suggestion(write: Write) -> None:
+    name = write(TASK.format(name="x"), package="tasks")
+    assert refusal(name.replace("loaded", "laoded")).endswith(f"; did you mean {name}?")
+    assert refusal(name.replace("tasks", "task")).endswith(f"; did you mean {name}?")
+    assert refusal("tasks/laoded" + name[len("tasks.loaded") :] + ".py").endswith(f"; did you mean {name}?")
 
 
 def test_a_missing_module_is_refused_with_the_place_that_was_searched(write: Write, tmp_path: Path) -> None:

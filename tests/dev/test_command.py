@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from perago.cli import dev
+from perago.cli import _env_file, dev
 from perago.dev.stack import Endpoints
 from perago.errors import DevStackError
 from perago.provision.progress import InstallProgress
@@ -44,7 +44,7 @@ def test_a_pipe_gets_one_line_when_a_step_begins_and_one_when_it_ends() -> None:
 
 
 def test_an_env_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
-    dev.write_env_file(tmp_path / ".env", ENDPOINTS)
+    _env_file.write(tmp_path / ".env", ENDPOINTS)
     assert (tmp_path / ".env").read_text() == (
         "CONDUCTOR_SERVER_URL=http://127.0.0.1:1/api\n"
         "LAKECTL_SERVER_ENDPOINT_URL=http://127.0.0.1:2\n"
@@ -58,19 +58,46 @@ def test_an_env_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
 def test_other_lines_of_an_env_file_stay(tmp_path: Path) -> None:
     path = tmp_path / ".env"
     path.write_text("# mine\nA=1\nexport CONDUCTOR_SERVER_URL=old\n\nLAKECTL_CREDENTIALS_ACCESS_KEY_ID = old\nB=2")
-    dev.write_env_file(path, ENDPOINTS)
+    _env_file.write(path, ENDPOINTS)
     assert path.read_text().splitlines()[:4] == ["# mine", "A=1", "", "B=2"]
     assert "old" not in path.read_text()
-    dev.write_env_file(path, ENDPOINTS)
+    _env_file.write(path, ENDPOINTS)
     assert path.read_text().count("CONDUCTOR_SERVER_URL") == 1
 
 
 @pytest.mark.parametrize("name", ["missing/.env", "folder"])
 def test_an_env_file_that_cannot_be_written_is_one_clear_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DevStackError, match=f"cannot write {tmp_path / name}: ") as info:
-        dev.write_env_file(tmp_path / name, ENDPOINTS)
-    assert "very-secret" not in str(info.value)
+    for use in (_env_file.require_usable, lambda path: _env_file.write(path, ENDPOINTS)):
+        with pytest.raises(DevStackError, match=f"cannot write {tmp_path / name}: ") as info:
+            use(tmp_path / name)
+        assert "very-secret" not in str(info.value)
+
+
+@pytest.mark.parametrize("before", [None, "", "A=1\nexport CONDUCTOR_SERVER_URL=mine\n\nB=2"])
+def test_an_env_file_is_as_before_when_the_servers_have_stopped(tmp_path: Path, before: str | None) -> None:
+    path = tmp_path / ".env"
+    if before is not None:
+        path.write_text(before)
+    with _env_file.written(path, ENDPOINTS):
+        assert "CONDUCTOR_SERVER_URL=http://127.0.0.1:1/api" in path.read_text()
+    assert (path.read_text() if path.exists() else None) == before
+    assert len(list(tmp_path.iterdir())) == (before is not None)
+
+
+def test_lines_that_somebody_changes_while_the_servers_run_stay(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_text("CONDUCTOR_SERVER_URL=mine\nLAKECTL_SERVER_ENDPOINT_URL=mine\n")
+    with _env_file.written(path, ENDPOINTS):
+        changed = path.read_text().replace("http://127.0.0.1:2", "http://other")
+        path.write_text(f"NEW=1\n{changed}")
+    assert path.read_text() == "NEW=1\nLAKECTL_SERVER_ENDPOINT_URL=http://other\nCONDUCTOR_SERVER_URL=mine\n"
+
+
+def test_an_env_file_that_was_removed_stays_removed(tmp_path: Path) -> None:
+    with _env_file.written(tmp_path / ".env", ENDPOINTS):
+        (tmp_path / ".env").unlink()
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_ready_text_has_every_address_and_a_block_to_paste() -> None:

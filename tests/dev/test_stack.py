@@ -90,6 +90,7 @@ def test_servers_can_be_used_from_a_script_and_keep_their_state(installed_server
         process.send_signal(signal.SIGTERM)
         rest, said = process.communicate(timeout=30)
         assert (process.returncode, rest, errors(said)) == (0, "", [])
+    assert env_file.read_text() == "MINE=1\nCONDUCTOR_SERVER_URL=old\n"
     assert not alive(first["conductor_pid"])
     assert not alive(first["lakefs_pid"])
 
@@ -203,6 +204,15 @@ def test_data_directory_in_use_is_reported(tmp_path: Path, temp: Path) -> None:
     assert process.returncode == 1
     owner = f"another perago dev (process {os.getpid()})"
     assert said == f"error: the data directory {tmp_path / 'data'} is in use by {owner}; stop it or name another [PG-140]\n"
+
+
+def test_unusable_env_file_is_reported_before_anything_starts(tmp_path: Path, temp: Path) -> None:
+    path = tmp_path / "missing" / ".env"
+    with perago_dev("--env-file", str(path), temp=temp, PERAGO_CACHE_DIR=str(tmp_path / "cache")) as process:
+        out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert said == f"error: cannot write {path}: its directory does not exist [PG-140]\n"
+    assert not (tmp_path / "cache").exists()
 
 
 def test_unwritable_cache_directory_is_reported(tmp_path: Path, temp: Path) -> None:

@@ -49,6 +49,16 @@ def test_manual_builds_without_warnings(tmp_path: Path) -> None:
     built = subprocess.run(line, capture_output=True, text=True, check=False, timeout=110)
     assert (built.returncode, built.stderr) == (0, "")
     assert "PG-360" in (tmp_path / "site" / "searchindex.js").read_text().upper()
+    assert "_static/copy.js" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_terminal_sessions_can_be_copied_without_prompts() -> None:
+    """The button copies the lines that begin with a prompt, so that no command may continue on the next line."""
+    sessions = [block for page in PAGES for block in manual.blocks(page) if block.language == "console"]
+    assert len(sessions) > 10
+    for session in sessions:
+        assert session.text.startswith("$ ")
+        assert not re.search(r"^\$ .*\\$", session.text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

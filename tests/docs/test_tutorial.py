@@ -14,7 +14,7 @@ import pytest
 from tests.support import manual
 from tests.support.waiting import eventually
 
-from perago.cli import dev
+from perago.cli import _env_file
 from perago.dev.stack import Endpoints
 
 SETTINGS = ("CONDUCTOR_", "LAKECTL_", "PERAGO_")
@@ -123,6 +123,13 @@ def test_readmes_have_the_same_code_and_links() -> None:
     assert set(manual.links(english)) - {"README.zh-CN.md"} == set(manual.links(chinese)) - {"README.md"}
 
 
+def test_first_page_shows_the_task_of_the_readme() -> None:
+    """So that its code is run too."""
+    shown = [block for block in manual.blocks(manual.DOCS / "index.md") if block.language in {"python", "console"}]
+    assert [block.language for block in shown] == ["python", "console"]
+    assert {block.text for block in shown} <= {block.text for block in manual.blocks(manual.ROOT / "README.md")}
+
+
 @pytest.mark.timeout(400)
 def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
@@ -134,7 +141,7 @@ def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_n
 
         def terminal(who: Reader, block: manual.Block) -> None:
             if block.terminal == "servers":
-                dev.write_env_file(who.here / ".env", stack)
+                _env_file.write(who.here / ".env", stack)
             else:
                 start(who, block)
 

@@ -168,4 +168,4 @@ def test_bad_input(harness: OperatorHarness) -> None:
     harness.environment["LAKECTL_CREDENTIALS_ACCESS_KEY_ID"] = ""
     harness.environment["LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"] = ""
     said = harness.perago("doctor", "--publication", harness.repository)
-    assert said.err == "error: LakeFS config is required for perago doctor [PG-100]\n"
+    assert said.err.startswith("error: LakeFS config is required for perago doctor; set LAKECTL_SERVER_ENDPOINT_URL, ")

@@ -150,9 +150,11 @@ def test_incomplete_conductor_login_is_refused(load: Load) -> None:
 
 def test_required_settings_are_reported_in_documented_words() -> None:
     found = settings.load()
-    with pytest.raises(RuntimeConfigError, match=r"^CONDUCTOR_SERVER_URL is required for perago start$"):
+    with pytest.raises(RuntimeConfigError, match=r"^CONDUCTOR_SERVER_URL is required for perago start; set it in "):
         found.require_conductor("perago start")
-    with pytest.raises(RuntimeConfigError, match=r"^LakeFS config is required for workspace tasks$"):
+    with pytest.raises(
+        RuntimeConfigError, match=r"^LakeFS config is required for workspace tasks; set LAKECTL_SERVER_ENDPOINT_URL, "
+    ):
         found.require_lakefs()
 
 

@@ -5,14 +5,47 @@ from typing import Annotated
 import typer
 
 from perago import distribution, settings
-from perago.declare import module_loader
+from perago.declare import module_loader, module_names
 from perago.declare.task import TaskDeclaration
+from perago.errors import TaskDefinitionError
 from perago.terminal import console
 
-Module = Annotated[str, typer.Argument(metavar="MODULE", help="Dotted name, as for python -m.", show_default=False)]
+
+def _complete_module(incomplete: str) -> list[str]:
+    return [name for name in module_names.in_working_directory() if name.startswith(incomplete)]
+
+
+def _dotted(given: str) -> str:
+    """The name of a module that was given as a file. What is neither is refused where the module is loaded."""
+    try:
+        return module_names.dotted(given)
+    except TaskDefinitionError:
+        return given
+
+
+def _all_dotted(given: list[str]) -> list[str]:
+    return [_dotted(one) for one in given]
+
+
+Module = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE",
+        help="Dotted name, as for python -m, or its file.",
+        show_default=False,
+        callback=_dotted,
+        autocompletion=_complete_module,
+    ),
+]
 Modules = Annotated[
     list[str],
-    typer.Argument(metavar="MODULE", help="Dotted names, as for python -m; each declares one task.", show_default=False),
+    typer.Argument(
+        metavar="MODULE",
+        help="Dotted names, as for python -m, or files; each declares one task.",
+        show_default=False,
+        callback=_all_dotted,
+        autocompletion=_complete_module,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
 RepositoryName = Annotated[str, typer.Argument(metavar="REPOSITORY", help="The lakeFS repository.", show_default=False)]

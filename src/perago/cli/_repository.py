@@ -33,7 +33,7 @@ def connected(command: str) -> Generator[tuple[settings.Settings, servers.Server
     """The settings and clients of both servers; `command` as it is typed, for error messages."""
     local = _inputs.load_settings()
     if local.lakefs is None:
-        raise SetupError(f"LakeFS config is required for {command}")
+        raise SetupError(settings.missing_lakefs(command))
     with servers.connect(local.lakefs, local.require_conductor(command)) as both:
         yield local, both
 

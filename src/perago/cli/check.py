@@ -16,30 +16,38 @@ from perago.terminal import console
 def check(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
     """Import task modules and validate their declarations.
 
-    Prints `ok: TASK` for each, warnings, and the settings that apply here. Needs no server.
+    Prints `ok: TASK` or the error of each, warnings, and then the settings that apply here. Needs no server.
 
     Exit codes: 0 everything is valid, 1 something is wrong, 2 wrong usage.
     """
-    declarations: list[TaskDeclaration] = []
-    errors: list[SetupError] = []
-    for module in modules:
-        try:
-            declarations.append(_inputs.load_task_quietly(module))
-        except TaskDefinitionError as error:
-            errors.append(error)
-    local: settings.Settings | None = None
-    try:
-        local = _inputs.load_settings()
-    except RuntimeConfigError as error:
-        errors.append(error)
+    found = [_load(module) for module in modules]
+    local = _load_settings()
+    verdicts = [*found, local] if isinstance(local, SetupError) else found
+    errors = [one for one in verdicts if isinstance(one, SetupError)]
+    declarations = [one for one in verdicts if isinstance(one, TaskDeclaration)]
+    usable = None if isinstance(local, SetupError) else local
     if as_json:
-        console.write_json(_document(declarations, errors, local))
-    else:
-        _show(declarations, local)
-    for error in errors:
-        console.error(str(error), error.code)
+        console.write_json(_document(declarations, errors, usable))
+    for verdict in errors if as_json else verdicts:
+        _show(verdict)
+    if usable is not None and not as_json:
+        _show_settings(declarations, usable)
     if errors:
         raise typer.Exit(1)
+
+
+def _load(module: str) -> TaskDeclaration | SetupError:
+    try:
+        return _inputs.load_task_quietly(module)
+    except TaskDefinitionError as error:
+        return error
+
+
+def _load_settings() -> settings.Settings | SetupError:
+    try:
+        return _inputs.load_settings()
+    except RuntimeConfigError as error:
+        return error
 
 
 def _document(
@@ -57,14 +65,16 @@ def _document(
     }
 
 
-def _show(declarations: Sequence[TaskDeclaration], local: settings.Settings | None) -> None:
-    out = console.stdout()
-    for task in declarations:
-        out.print(Text.assemble(("ok:", "bold green"), f" {task.name}"))
-        for warning in task.warnings:
-            console.warning(f"{task.name}: {warning}")
-    if local is None:
+def _show(verdict: TaskDeclaration | SetupError) -> None:
+    if isinstance(verdict, SetupError):
+        console.error(str(verdict), verdict.code)
         return
+    console.stdout().print(Text.assemble(("ok:", "bold green"), f" {verdict.name}"))
+    for warning in verdict.warnings:
+        console.warning(f"{verdict.name}: {warning}")
+
+
+def _show_settings(declarations: Sequence[TaskDeclaration], local: settings.Settings) -> None:
     servers = [(name, _server(access)) for name, access in (("conductor", local.conductor), ("lakefs", local.lakefs))]
     console.pairs("settings", [*_resolved(declarations, local).items(), *servers])
 

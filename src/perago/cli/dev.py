@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import sys
 from collections.abc import Generator
@@ -11,30 +10,42 @@ from typing import Annotated
 
 import typer
 
-from perago.cli import _inputs
+from perago.cli import _env_file, _inputs
 from perago.dev import stack as stacks
-from perago.errors import DevStackError
 from perago.process.stop_request import StopRequest, StopRequested
 from perago.terminal import progress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 DataDir = Annotated[
-    Path | None, typer.Option(help="Keep the servers' state here. Default: a temporary directory, removed at the end.")
+    Path | None,
+    typer.Option(metavar="DIR", help="Keep the servers' state here. Default: a temporary directory, removed at the end."),
 ]
-EnvFile = Annotated[Path | None, typer.Option(help="Also write the settings into this file; its other lines are kept.")]
-Port = Annotated[int, typer.Option(help="0 chooses a free port.", min=0, max=65535)]
+EnvFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write the settings into this file while the servers run; its other lines are kept.",
+    ),
+]
+Port = Annotated[int, typer.Option(metavar="PORT", help="0 chooses a free port.", min=0, max=65535)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON when both are ready, and nothing else on stdout.")]
 
 
 def dev(
     data_dir: DataDir = None, env_file: EnvFile = None, conductor_port: Port = 0, lakefs_port: Port = 0, as_json: AsJson = False
 ) -> None:
-    """Run a real Conductor and a real lakeFS on this machine; Ctrl-C stops both."""
+    """Run a real Conductor and a real lakeFS here; Ctrl-C stops both.
+
+    With --env-file, the settings are in the file while the servers run. When they stop, the previous values are restored.
+    """
     _inputs.show_warnings()
-    with running(stacks.StackOptions(data_dir, conductor_port, lakefs_port)) as stack:
+    if env_file is not None:
+        _env_file.require_usable(env_file)
+    options = stacks.StackOptions(data_dir, conductor_port, lakefs_port)
+    with running(options) as stack, contextlib.ExitStack() as cleanup:
         if env_file is not None:
-            write_env_file(env_file, stack.endpoints)
+            cleanup.enter_context(_env_file.written(env_file, stack.endpoints))
         sys.stdout.write(_as_json(stack) if as_json else _as_text(stack.endpoints))
         sys.stdout.flush()
         stack.watch()
@@ -61,25 +72,6 @@ def running(options: stacks.StackOptions) -> Generator[stacks.Stack]:
         stop_request.close()
 
 
-def write_env_file(path: Path, endpoints: stacks.Endpoints) -> None:
-    """Set the variables of the servers in an env file that only its owner may read; its other lines are kept."""
-    variables = endpoints.environment()
-    try:
-        old = path.read_text().splitlines() if path.exists() else []
-        kept = [line for line in old if line.partition("=")[0].removeprefix("export ").strip() not in variables]
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write("".join(f"{line}\n" for line in [*kept, *_assignments(variables)]))
-        fresh.replace(path)
-    except OSError as error:
-        raise DevStackError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _assignments(variables: dict[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in variables.items()]
-
-
 def _as_json(stack: stacks.Stack) -> str:
     more = {
         "conductor_pid": stack.conductor.pid,
@@ -97,7 +89,7 @@ def _as_text(endpoints: stacks.Endpoints) -> str:
         f"lakeFS S3 gateway   {endpoints.s3_url}",
         "",
         "# .env",
-        *_assignments(endpoints.environment()),
+        *_env_file.assignments(endpoints),
         "",
         "Both servers run until Ctrl-C.",
     ]

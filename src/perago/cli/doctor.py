@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from perago import settings
 from perago.cli import _inputs, _repository
 from perago.errors import SetupError
 from perago.operate import doctor as diagnosis
@@ -36,7 +37,7 @@ Base = Annotated[
 
 
 def doctor(target: Target, publication: Publication = False, base: Base = "main", as_json: _inputs.AsJson = False) -> None:
-    """Find out why workflows cannot publish, and show the commands that fix it.
+    """Find out why workflows cannot publish, and how to fix it.
 
     Examines both servers, the clocks, the permissions (tested on temporary hidden branches), branch protection, hooks,
     staging branches and their owners, heads that Conductor did not accept, accepted commits that the branch does not contain,
@@ -76,7 +77,7 @@ def _check_publication(target: str, base: str, *, as_json: bool) -> None:
     start = _repository.branch_name(base, "--base")
     access = _inputs.load_settings().lakefs
     if access is None:
-        raise SetupError("LakeFS config is required for perago doctor")
+        raise SetupError(settings.missing_lakefs("perago doctor"))
     with (
         contextlib.closing(servers.lake_client(access)) as lake,
         contextlib.closing(servers.LakeSettings(access)) as lake_settings,

@@ -30,7 +30,7 @@ OlderThan = Annotated[
 def gc(
     repository: _inputs.RepositoryName, delete: Delete = False, older_than: OlderThan = "24h", as_json: _inputs.AsJson = False
 ) -> None:
-    """List or delete the staging branches that dead workers left in a repository.
+    """List or delete the staging branches that dead workers left behind.
 
     A branch is an orphan when Conductor reports that its attempt has ended, or when it is older than --older-than. Nothing is
     deleted without --delete. Without CONDUCTOR_SERVER_URL only the age counts.
@@ -41,7 +41,7 @@ def gc(
     local = _inputs.load_settings()
     access = local.lakefs
     if access is None:
-        raise SetupError("LakeFS config is required for perago gc")
+        raise SetupError(settings.missing_lakefs("perago gc"))
     with contextlib.ExitStack() as clients:
         lake = clients.enter_context(
             contextlib.closing(LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=_TIMEOUTS))

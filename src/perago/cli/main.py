@@ -3,36 +3,42 @@
 A command's module is imported only when the command is used, so that `perago --help` and each command start quickly.
 """
 
-import importlib
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, cast
-
-import typer
-from typer.core import TyperGroup
-
-from perago import distribution
-from perago.errors import PeragoError
 
 INTERRUPTED = 130
+try:
+    import importlib
+    from collections.abc import Iterator, Mapping
+    from typing import Annotated, Any, cast
+
+    import typer
+    from typer.core import TyperCommand, TyperGroup
+
+    from perago import distribution
+    from perago.cli import _plain_help
+    from perago.errors import PeragoError
+except KeyboardInterrupt:
+    # Ctrl-C while the program is loading: exit as `main` does, without a traceback.
+    sys.exit(INTERRUPTED)
+
 COMMANDS = {
     "init": "Write a small project: a task, its test, sample data.",
     "check": "Import task modules and validate their declarations.",
     "run": "Run a task on a copy of a folder and show what it would publish.",
     "extract": "Write the Conductor TaskDef of a task to a JSON file.",
     "register": "Create or update the TaskDefs of task modules in Conductor.",
-    "start": "Run the worker: take tasks from Conductor and run them until stopped.",
+    "start": "Run the worker: take tasks from Conductor until it is stopped.",
     "status": "Show the workers on this machine that log under PERAGO_LOG_ROOT.",
     "log": "List the publications of a branch, and which Conductor accepted.",
     "diff": "List the objects that differ between two commits, with sizes.",
     "blame": "Tell which publication, workflow and step wrote an object.",
     "undo": "Revert one commit of a branch by a new publication.",
-    "gc": "List or delete the staging branches that dead workers left in a repository.",
-    "doctor": "Find out why workflows cannot publish, and show the commands that fix it.",
+    "gc": "List or delete the staging branches that dead workers left behind.",
+    "doctor": "Find out why workflows cannot publish, and how to fix it.",
     "recover": "Move a branch back to the newest commit that Conductor accepted.",
-    "protect": "Install lakeFS hooks that refuse writes that do not follow the publication protocol.",
-    "dev": "Run a real Conductor and a real lakeFS on this machine; Ctrl-C stops both.",
-    "demo": "Run a Spark pipeline of six tasks on real servers, kill its worker in the middle, and show that the retry succeeds.",
+    "protect": "Install lakeFS hooks that refuse writes outside the protocol.",
+    "dev": "Run a real Conductor and a real lakeFS here; Ctrl-C stops both.",
+    "demo": "Run a pipeline on real servers, kill its worker, watch the retry.",
 }
 """Each command and the first line of its help. The command is the function of that name in the module of that name."""
 
@@ -45,7 +51,7 @@ class LazyCommands(Mapping[str, Any]):
             raise KeyError(name)
         function = getattr(importlib.import_module(f"perago.cli.{name}"), name)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(name)(function)
+        alone.command(name, cls=_plain_help.PlainCommand, context_settings=_plain_help.HELP_OPTIONS)(function)
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:
@@ -69,13 +75,18 @@ class LazyGroup(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Completes names of commands without their modules. The process ends afterwards."""
+        self.commands = {name: TyperCommand(name, short_help=summary) for name, summary in COMMANDS.items()}
+        return super().shell_complete(ctx, incomplete)
+
 
 app = typer.Typer(
     name="perago",
     cls=LazyGroup,
     help="Typed Python tasks for Conductor that publish to lakeFS in a fenced transaction.",
     epilog="Errors are one line on stderr. Exit codes: 0 success, 1 error, 2 wrong usage; see the help of a command for more.",
-    add_completion=False,
+    context_settings=_plain_help.HELP_OPTIONS,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -99,15 +110,22 @@ def perago(
 def main() -> None:
     """Run the command line. A user's mistake is one line, with exit code 1 or, for wrong usage, 2."""
     try:
-        code = app(sys.argv[1:] or ["--help"], prog_name="perago", standalone_mode=False)
-    except PeragoError as error:
-        code = _refuse(str(error), 1, error.code)
-    except typer.TyperException as error:
-        code = _refuse(_usage_error(error), 2)
-    except (KeyboardInterrupt, typer.Abort):
+        code = _run(sys.argv[1:] or ["--help"])
+    except KeyboardInterrupt:
         # The command does not handle the signal itself: exit as a shell expects, without a traceback.
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        return app(arguments, prog_name="perago", standalone_mode=False)
+    except PeragoError as error:
+        return _refuse(str(error), 1, error.code)
+    except typer.TyperException as error:
+        return _refuse(_usage_error(error), 2)
+    except typer.Abort:
+        return INTERRUPTED
 
 
 def _refuse(message: str, code: int, error_code: str = "") -> int:

@@ -14,7 +14,7 @@ Remove = Annotated[bool, typer.Option("--remove", help="Uninstall the hooks.")]
 
 
 def protect(repository: _inputs.RepositoryName, branch: Branch, remove: Remove = False) -> None:
-    """Install lakeFS hooks that refuse writes that do not follow the publication protocol.
+    """Install lakeFS hooks that refuse writes outside the protocol.
 
     A merge into the branch has to name the head that it expects in its metadata (perago.expected_head), as publications of
     Perago do; direct commits, cherry-picks and reverts are refused. By hand: lakectl merge --meta perago.expected_head=HEAD.

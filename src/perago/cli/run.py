@@ -24,13 +24,16 @@ Workspace = Annotated[
     ),
 ]
 Params = Annotated[
-    str, typer.Option("--params", "-p", metavar="JSON|@FILE", help="The parameters as JSON, or a file that contains them.")
+    str, typer.Option("--params", "-p", metavar="JSON|FILE", help="The parameters as JSON, or a file that contains them.")
 ]
 Write = Annotated[
     Path | None,
     typer.Option("--write", metavar="DIR", help="Write what would be published to this new or empty folder.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; what the task prints goes to stderr.")]
+
+_MAX_PATH_LENGTH = 1024
+"""The system refuses to look at much longer paths. JSON text may be longer."""
 
 
 class RunExitCode(IntEnum):
@@ -92,10 +95,11 @@ def _files(declaration: TaskDeclaration, workspace: Path | None, write: Path | N
 
 def _params(given: str) -> object:
     source, text = "--params", given
-    if given.startswith("@"):
-        source = f"--params file {given[1:]}"
+    file = _params_file(given)
+    if file is not None:
+        source = f"--params file {file}"
         try:
-            text = Path(given[1:]).read_text(encoding="utf-8")
+            text = Path(file).read_text(encoding="utf-8")
         except OSError as error:
             raise SetupError(f"{source} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -107,6 +111,15 @@ def _params(given: str) -> object:
     if not isinstance(params, dict):
         raise SetupError(f'{source} must be a JSON object such as {{"name": 1}}, not {text.strip()[:40]}')
     return params  # pyright: ignore[reportUnknownVariableType]
+
+
+def _params_file(given: str) -> str | None:
+    """`@FILE`, or an existing file whose name is not JSON itself."""
+    if given.startswith("@"):
+        return given[1:]
+    if given.lstrip()[:1] in {"{", "[", '"', ""} or "\0" in given or len(given) > _MAX_PATH_LENGTH:
+        return None
+    return given if Path(given).is_file() else None
 
 
 def _refuse_constant(word: str) -> NoReturn:

@@ -35,7 +35,7 @@ def start(
     wait: Wait = "1m",
     reload: Reload = False,
 ) -> None:
-    """Run the worker: take tasks from Conductor and run them until stopped.
+    """Run the worker: take tasks from Conductor until it is stopped.
 
     The first SIGTERM or Ctrl-C lets running attempts finish, a second one cancels them; PERAGO_SHUTDOWN_FORCE_KILL_AFTER
     limits the wait.

@@ -7,7 +7,7 @@ import sys
 import traceback
 from types import ModuleType, TracebackType
 
-from perago.declare import spark_workspace
+from perago.declare import module_names, spark_workspace
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
@@ -16,12 +16,12 @@ _TAIL = 4
 
 
 def load(module_name: str) -> TaskDeclaration:
-    """`TaskDefinitionError` if the module cannot be imported or does not declare exactly one task."""
-    _require_module_name(module_name)
+    """The task of a module, given by name or file; `TaskDefinitionError` if it cannot be imported or has not exactly one."""
+    name = module_names.dotted(module_name)
     _prepend_working_directory()
-    found = only_task(_imported(module_name))
+    found = only_task(_imported(name))
     if found.kind is WorkspaceKind.SPARK and importlib.util.find_spec("pyspark") is None:
-        raise _without_spark(module_name)
+        raise _without_spark(name)
     return found
 
 
@@ -34,14 +34,6 @@ def only_task(module: ModuleType) -> TaskDeclaration:
         raise TaskDefinitionError(f"{module_name}: declares no task; put @task(name=..., owner_email=...) on one function")
     names = ", ".join(repr(one.name) for one in tasks)
     raise TaskDefinitionError(f"{module_name}: declares {len(tasks)} tasks ({names}); give each a module of its own")
-
-
-def _require_module_name(given: str) -> None:
-    if given.endswith(".py") or "/" in given or os.sep in given:
-        dotted = given.removesuffix(".py").removeprefix("./").strip("/").replace(os.sep, ".").replace("/", ".")
-        raise TaskDefinitionError(f"{given!r} is a file path; write the module name: {dotted}")
-    if not given or not all(part.isidentifier() for part in given.split(".")):
-        raise TaskDefinitionError(f"{given!r} is not a module name; write one as for 'python -m', such as tasks.features")
 
 
 def _prepend_working_directory() -> None:
@@ -61,11 +53,16 @@ def _imported(name: str) -> ModuleType:
         if missing.name is not None and missing.name.partition(".")[0] == "pyspark":
             raise _without_spark(name) from None
         if missing.name is not None and (name == missing.name or name.startswith(f"{missing.name}.")):
-            raise TaskDefinitionError(f"no module {name!r} in {os.getcwd()} or on the Python path") from None  # noqa: PTH109
+            raise _absent(name) from None
         raise _broken(name, missing) from missing
     except (Exception, SystemExit) as wrong:
         # Any error of the author's code is reported with its location.
         raise _broken(name, wrong) from wrong
+
+
+def _absent(name: str) -> TaskDefinitionError:
+    here = os.getcwd()  # noqa: PTH109
+    return TaskDefinitionError(f"no module {name!r} in {here} or on the Python path{module_names.suggestion(name)}")
 
 
 def _without_spark(name: str) -> TaskDefinitionError:

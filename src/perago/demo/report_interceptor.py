@@ -54,6 +54,11 @@ class ReportInterceptor:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def handle(self) -> None:
+                # A worker that is killed resets its connections, also those between two requests.
+                with contextlib.suppress(ConnectionError):
+                    super().handle()
+
             def _handle(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 if not interceptor.passes(self.command, self.path, body):
@@ -65,13 +70,11 @@ class ReportInterceptor:
                 except ConnectionBroken:
                     self.close_connection = True
                     return
-                # The worker that asked may be the one that was killed.
-                with contextlib.suppress(ConnectionError):
-                    self.send_response(reply.status)
-                    self.send_header("Content-Type", reply.headers.get("content-type", "application/json"))
-                    self.send_header("Content-Length", str(len(reply.body)))
-                    self.end_headers()
-                    self.wfile.write(reply.body)
+                self.send_response(reply.status)
+                self.send_header("Content-Type", reply.headers.get("content-type", "application/json"))
+                self.send_header("Content-Length", str(len(reply.body)))
+                self.end_headers()
+                self.wfile.write(reply.body)
 
             do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815  names that the base class looks for
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from perago import settings
-from perago.demo import pipeline, screen
+from perago.demo import pipeline, screen, story
 from perago.demo.report_interceptor import ReportInterceptor
 from perago.dev.stack import Endpoints, Stack
 from perago.errors import SetupError
@@ -115,7 +115,7 @@ class Demo:
         commits = self._history(seed)
         if self._abandoned is None or self._abandoned.id in {commit.id for commit in commits}:
             raise SetupError("the abandoned publication was not replaced")
-        page = self._save_report()
+        page = self._save_report(ended, self._abandoned)
         total = sum(attempt.seconds for attempt in ended.attempts)
         lines = [
             f"{KILLED_STEP} was published twice: {self._abandoned.id[:12]}, whose worker was killed, is gone from the history.",
@@ -133,14 +133,17 @@ class Demo:
             found.append(self._lake.commit(REPOSITORY, parent))
         return found
 
-    def _save_report(self) -> Path:
+    def _save_report(self, ended: pipeline.PipelineState, abandoned: Commit) -> Path:
+        """The page of the pipeline, with the attempts that made it."""
         page = next(iter(self._lake.objects(REPOSITORY, MAIN, _REPORT_PATH).objects), None)
         if page is None:
             raise SetupError(f"the pipeline left no {_REPORT_PATH}")
         target = self._options.report.absolute()
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".perago-demo-") as directory:
             self._lake.read(REPOSITORY, MAIN, page, Path(directory) / "page")
-            (Path(directory) / "page").replace(target)
+            made = Path(directory) / "page"
+            made.write_text(story.added(made.read_text(encoding="utf-8"), ended.attempts, abandoned), encoding="utf-8")
+            made.replace(target)
         return target
 
     @contextlib.contextmanager

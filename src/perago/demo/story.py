@@ -1,0 +1,48 @@
+"""The part of the saved report that tells how the pipeline ran: every attempt, its commit, and what was replaced."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from perago.demo.pipeline import StepAttempt
+from perago.model import Commit
+
+_SHORT_ID = 12
+_STYLE = (
+    "<style>.runs { overflow-x: auto } .runs table { border-collapse: collapse } "
+    ".runs td, .runs th { text-align: left; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #8884; white-space: nowrap }"
+    "</style>"
+)
+_COLUMNS = ("step", "attempt", "status", "time", "commit", "")
+
+
+def added(page: str, attempts: Sequence[StepAttempt], abandoned: Commit) -> str:
+    """The page of the pipeline with a section about its run. `abandoned` was published by the worker that was killed."""
+    rows = "".join(_html(row, "td") for row in rows_of(attempts, abandoned))
+    section = (
+        f"{_STYLE}<section><h2>How this page was made</h2>"
+        f"<p>The worker was killed after it had published {abandoned.id[:_SHORT_ID]} "
+        "and before Conductor got its report. Conductor timed the attempt out, and the next attempt replaced that commit.</p>"
+        f'<div class="runs"><table>{_html(_COLUMNS, "th")}{rows}</table></div></section>'
+    )
+    before, end, after = page.rpartition("</html>")
+    return f"{before}{section}{end}{after}" if end else f"{page}{section}"
+
+
+def rows_of(attempts: Sequence[StepAttempt], abandoned: Commit) -> Iterator[tuple[str, ...]]:
+    """One row per attempt, in the order in which Conductor scheduled them."""
+    accepted = {one.step: one.commit for one in attempts if one.status == "COMPLETED"}
+    shown: set[str] = set()
+    for index, one in enumerate(attempts):
+        number = sum(other.step == one.step for other in attempts[: index + 1])
+        commit, note = one.commit, ""
+        if one.status == "TIMED_OUT":
+            commit, note = abandoned.id, f"worker killed, replaced by {accepted.get(one.step, '')[:_SHORT_ID]}"
+        elif commit in shown:
+            # A task that publishes nothing returns the workspace that it got.
+            commit, note = "", "read-only"
+        shown.add(commit)
+        yield one.step, str(number), one.status, f"{one.seconds:.1f} s", commit[:_SHORT_ID], note
+
+
+def _html(cells: Sequence[str], kind: str) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
