@@ -52,9 +52,9 @@ def test_params_may_come_from_a_file(inside: Perago, project: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "code", "said"),
     [
-        ("fail", 3, "words.repeat ended with FAILED (a retry may help): try again later"),
+        ("fail", 3, "words.repeat ended with FAILED (Conductor would retry it): try again later"),
         ("never", 4, "words.repeat ended with FAILED_WITH_TERMINAL_ERROR (no retry would help): not with this word"),
-        ("mess", 3, "FAILED (a retry may help): post guardrail forbid_glob('**/*.tmp') matched 1 file: left.tmp"),
+        ("mess", 3, "FAILED (Conductor would retry it): post guardrail forbid_glob('**/*.tmp') matched 1 file: left.tmp"),
     ],
 )
 def test_the_exit_code_tells_the_outcome(inside: Perago, word: str, code: int, said: str) -> None:
@@ -76,7 +76,7 @@ def test_a_bug_shows_the_authors_frames_and_none_of_ours(inside: Perago) -> None
     lines = result.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert 'words.py", line' in lines[1]
-    assert lines[-1].startswith("error: words.repeat ended with FAILED (a retry may help): KeyError: 'nothing' (words.py:")
+    assert lines[-1].startswith("error: words.repeat ended with FAILED (Conductor would retry it): KeyError: 'nothing' (words.py:")
     assert "transaction.py" not in result.stderr
 
 
