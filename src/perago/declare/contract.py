@@ -21,7 +21,9 @@ MAX_OUTPUT_BYTES = 3_000_000
 
 _WORKSPACE_FIELDS = ("repository", "branch", "ref_type", "ref")
 _SHOWN = 10
-_FOUND_NOTHING = "the expression in the workflow's inputParameters found nothing; check the name of the step that it refers to"
+_FOUND_NOTHING = (
+    "the expression in the workflow's inputParameters found nothing; check the names of the step or input that it refers to"
+)
 _NULL_PARAM = "; in a workflow, an expression in inputParameters that finds nothing gives null"
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 

@@ -147,7 +147,7 @@ def _attempt(
     @contextlib.contextmanager
     def around_body(argument: object) -> Generator[None]:
         def scratch() -> attempt_directory.AttemptDirectory:
-            return attempt_directory.create(settings.root, polled.attempt, execution_id)
+            return attempt_directory.create(directory / "scratch", polled.attempt, execution_id)
 
         with working_directory.for_body(argument, scratch, warn), surroundings.around_body():
             yield
