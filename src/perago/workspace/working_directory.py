@@ -37,9 +37,10 @@ def for_body(argument: object, scratch: Callable[[], attempt_directory.AttemptDi
 def inside(directory: Path, warn: Warn) -> Generator[None]:
     """Change into the directory and back. Modules are found as before: relative entries of `sys.path` are made absolute."""
     before = os.getcwd()  # noqa: PTH109  text, as chdir takes it
-    relative = {os.path.abspath(entry): entry for entry in sys.path if not os.path.isabs(entry)}  # noqa: PTH100, PTH117  "" is an entry
-    sys.path[:] = [os.path.abspath(entry) if not os.path.isabs(entry) else entry for entry in sys.path]  # noqa: PTH100, PTH117
+    entries = sys.path[:]
+    absolute = [os.path.abspath(entry) for entry in entries]  # noqa: PTH100  "" is an entry
     os.chdir(directory)
+    sys.path[:] = absolute
     entered = os.getcwd()  # noqa: PTH109  as above
     try:
         yield
@@ -47,7 +48,9 @@ def inside(directory: Path, warn: Warn) -> Generator[None]:
         if _current() != entered:
             warn("the body changed the working directory")
         os.chdir(before)
-        sys.path[:] = [relative.get(entry, entry) for entry in sys.path]
+        if sys.path == absolute:
+            # Otherwise the body added entries, which stay.
+            sys.path[:] = entries
 
 
 def left_files(directory: Path) -> list[str]:
