@@ -361,4 +361,4 @@ def test_the_repository_must_exist(scene: AttemptScene) -> None:
         scene.execution(polled.attempt, writing(x=b"2"), Tap(scene.lake)), {"workspace": elsewhere, "params": {}}
     )
     assert outcome.status is TaskStatus.FAILED
-    assert "does not exist in repository no-such-repository" in str(outcome.reason)
+    assert str(outcome.reason).startswith("repository no-such-repository does not exist in lakeFS; ")

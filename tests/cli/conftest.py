@@ -110,7 +110,7 @@ def perago(project: Path) -> Perago:
 
 
 @pytest.fixture
-def inside(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Perago:
+def inside(project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Perago:
     """Runs the command in this process, for tests of its output and exit code only."""
     monkeypatch.chdir(project)
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -125,7 +125,7 @@ def inside(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         for name in set(sys.modules) - before:
             if str(project) in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
-        out, err = capsys.readouterr()
+        out, err = capfd.readouterr()
         return Result(args, int(ended.value.code or 0), out, err)
 
     return run

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import GOOD, OnTerminal, Perago
+from tests.cli.conftest import GOOD, PROGRAM, OnTerminal, Perago
 from tests.cli.test_authoring import assert_refused
+from tests.support.waiting import eventually
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -53,9 +54,9 @@ def test_params_may_come_from_a_file(inside: Perago, project: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "code", "said"),
     [
-        ("fail", 3, "words.repeat ended with FAILED (a retry may help): try again later"),
+        ("fail", 3, "words.repeat ended with FAILED (Conductor would retry it): try again later"),
         ("never", 4, "words.repeat ended with FAILED_WITH_TERMINAL_ERROR (no retry would help): not with this word"),
-        ("mess", 3, "FAILED (a retry may help): post guardrail forbid_glob('**/*.tmp') matched 1 file: left.tmp"),
+        ("mess", 3, "FAILED (Conductor would retry it): post guardrail forbid_glob('**/*.tmp') matched 1 file: left.tmp"),
     ],
 )
 def test_the_exit_code_tells_the_outcome(inside: Perago, word: str, code: int, said: str) -> None:
@@ -77,7 +78,9 @@ def test_a_bug_shows_the_authors_frames_and_none_of_ours(inside: Perago) -> None
     lines = result.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert 'words.py", line' in lines[1]
-    assert lines[-1].startswith("error: words.repeat ended with FAILED (a retry may help): KeyError: 'nothing' (words.py:")
+    assert lines[-1].startswith(
+        "error: words.repeat ended with FAILED (Conductor would retry it): KeyError: 'nothing' (words.py:"
+    )
     assert "transaction.py" not in result.stderr
 
 
@@ -216,6 +219,112 @@ def test_ctrl_c_ends_it_quietly_and_leaves_nothing(project: Path, tmp_path: Path
     assert process.returncode == 130
     assert err == ""
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_sigterm_and_sigkill_leave_nothing(project: Path, tmp_path: Path) -> None:
+    (project / "words.py").write_text(SLOW)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [PROGRAM, "run", "words", "-w", "ws", "-p", params("x")]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    for number, code in ((signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        with subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "the body speaks\n"
+            process.send_signal(number)
+            # The guardian and the task hold the pipe until they have ended.
+            process.stdout.read()
+            assert process.wait(timeout=30) == code
+        eventually(lambda: not list(temporary.iterdir()), within=10)
+
+
+ENDS = """
+import ctypes, os, signal, sys
+from pathlib import Path
+from pydantic import BaseModel
+from perago import TaskControls, TimeoutPolicy, WorkspaceSpec, task
+
+class P(BaseModel):
+    how: str
+
+class R(BaseModel):
+    done: bool
+
+@task(
+    name="t.ends",
+    owner_email="a@example.com",
+    workspace=WorkspaceSpec(),
+    controls=TaskControls(timeout=TimeoutPolicy(response_seconds=1, seconds=1)),
+)
+def ends(workspace: Path, params: P) -> R:
+    Path("out.csv").write_text(params.how)
+    print("printed before the end")
+    match params.how:
+        case "segfault":
+            ctypes.string_at(0)
+        case "_exit":
+            os._exit(7)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "exit":
+            sys.exit(3)
+        case "hang":
+            try:
+                signal.pause()
+            finally:
+                print("interrupted", flush=True)
+        case "wrong":
+            return 1
+        case "fork":
+            if (child := os.fork()) != 0:
+                os.waitpid(child, 0)
+    return R(done=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "said"),
+    [
+        ("segfault", 3, "FAILED (Conductor would retry it): the executor was killed by SIGSEGV (11) in phase body, "),
+        ("_exit", 3, "FAILED (Conductor would retry it): the executor exited with code 7 in phase body, "),
+        ("kill", 3, "FAILED (Conductor would retry it): the executor was killed by SIGKILL (9) in phase body, "),
+        ("exit", 3, "FAILED (Conductor would retry it): the body ended with SystemExit: 3"),
+        ("hang", 5, "TIMED_OUT (Conductor would time out the workflow): timeout.seconds=1 of the task is over in phase body"),
+        (
+            "wrong",
+            3,
+            "FAILED (Conductor would retry it; correct the task, which returns this on every attempt): the body returned int",
+        ),
+    ],
+)
+def test_an_unusual_end_is_reported_as_in_the_worker(inside: Perago, project: Path, how: str, code: int, said: str) -> None:
+    (project / "ends.py").write_text(ENDS)
+    result = inside("run", "ends", "-w", "ws", "-p", json.dumps({"how": how}))
+    assert result.returncode == code, result
+    assert f"error: t.ends ended with {said}" in result.stderr.splitlines()[-1]
+    assert result.stdout.splitlines() == ["printed before the end", *(["interrupted"] if how == "hang" else [])]
+
+
+def test_the_working_directory_is_the_workspace_and_a_fork_reports_nothing(inside: Perago, project: Path) -> None:
+    (project / "ends.py").write_text(ENDS)
+    result = inside("run", "ends", "-w", "ws", "-p", '{"how": "fork"}')
+    assert result.returncode == 0, result
+    assert "+ out.csv  4 B" in result.stdout
+    assert result.stdout.count("COMPLETED") == 1
+    assert not (project / "out.csv").exists()
+
+
+def test_files_in_a_scratch_directory_are_named(inside: Perago, project: Path) -> None:
+    (project / "free.py").write_text(FREE.replace("    return", '    open("lost.txt", "w").close()\n    return'))
+    result = inside("run", "free")
+    assert result.returncode == 0
+    assert result.stderr.startswith("warning: the body left files in its working directory, which are not published: lost.txt; ")
+    assert not (project / "lost.txt").exists()
+
+
+def test_a_module_that_crashes_on_import_is_reported(inside: Perago, project: Path) -> None:
+    (project / "free.py").write_text("import os\nos._exit(9)\n")
+    assert_refused(inside("run", "free"), "free: the process that imported it exited with code 9")
 
 
 @pytest.mark.slow

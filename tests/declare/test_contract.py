@@ -277,11 +277,18 @@ class Limits(BaseModel):
         return value
 
 
+FOUND_NOTHING = (
+    "the expression in the workflow's inputParameters found nothing; check the names of the step or input that it refers to"
+)
 WRONG_INPUT: list[tuple[Any, str]] = [
     ({}, "input.params: missing"),
     ({"params": {"name": "ab", "n": 1}, "more": 1}, "input.more: unknown field; input has exactly params"),
     ({"params": {"name": "ab", "n": 1}, "workspace": REF}, "input.workspace: unknown field; input has exactly params"),
-    ({"params": None}, "params: Input should be an object"),
+    ({"params": None}, f"params is null: {FOUND_NOTHING}"),
+    (
+        {"params": {"name": "ab", "n": None}},
+        "params.n: Input should be a valid integer, not null; in a workflow, an expression in ",
+    ),
     ({"params": []}, "params: Input should be an object"),
     ({"params": {"n": 0}}, "params.name: Field required; params.n: Input should be greater than or equal to 1"),
     ({"params": {"name": "AB", "n": 1}}, "params.name: Value error, write it in lower case"),
@@ -311,7 +318,8 @@ def test_many_problems_are_cut() -> None:
 
 
 WRONG_WORKSPACE: list[tuple[Any, str]] = [
-    (None, "workspace: must be an object with repository, branch, ref_type, ref"),
+    (None, f"workspace is null: {FOUND_NOTHING}"),
+    ({**REF, "ref_type": None}, f"workspace.ref_type is null: {FOUND_NOTHING}"),
     ({**REF, "ref_type": "branch"}, "workspace.ref_type: must be 'commit': only a commit id never changes"),
     ({**REF, "ref": ""}, "workspace.ref: must be text that is not empty"),
     ({**REF, "branch": 3}, "workspace.branch: must be text that is not empty"),

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.support.waiting import eventually
-from tests.support.worker_harness import PLAIN, WorkerHarness, alive, children
+from tests.support.worker_harness import GROW, PLAIN, WorkerHarness, alive, children
 
 
 def test_output_of_a_body_is_logged_with_its_attempt(harness: WorkerHarness) -> None:
@@ -30,13 +30,47 @@ def test_process_state_is_restored_before_the_next_attempt(harness: WorkerHarnes
     assert harness.ended(harness.plain(do="mess")) == "COMPLETED"
     found = harness.folder / "found"
     assert harness.ended(harness.plain(do="look-around", text=str(found))) == "COMPLETED"
-    assert json.loads(found.read_text()) == [None, str(harness.folder), False]
+    variable, directory, is_ignored = json.loads(found.read_text())
+    assert (variable, is_ignored) == (None, False)
+    assert Path(directory).parents[1] == harness.workspaces
     remarks = [line["event"] for line in worker.lines() if line.get("level") == "warning"]
     assert "the body changed the working directory" in remarks
     assert "the body changed environment variables" in remarks
     assert "the body set signal handlers: SIGTERM" in remarks
     assert "the body left threads running: left-behind" in remarks
     assert worker.executors() == executors
+
+
+def test_a_body_runs_in_its_workspace_and_what_can_only_fail_does_so_before(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN, GROW, E2E_RETRIES="0")
+    base, here = harness.seed(), set(harness.folder.iterdir())
+    assert harness.ended(harness.grow(base, line="relative")) == "COMPLETED"
+    assert harness.site.content("main")["data/relative.txt"] == b"written by a relative path"
+
+    assert harness.ended(harness.plain(do="look-around", text="lost.json")) == "COMPLETED"
+    (warning,) = [line["event"] for line in worker.lines() if line.get("level") == "warning"]
+    assert warning.startswith("the body left files in its working directory, which are not published: lost.json; ")
+    assert harness.left_workspaces() == []
+    assert set(harness.folder.iterdir()) - here <= {harness.workspaces, harness.logs}
+
+    gate, head = harness.gate(), harness.head().id
+    elsewhere = {**harness.workspace(head), "repository": "there-is-no-such-repository"}
+    assert refusal(harness, gate, elsewhere) == (
+        "repository there-is-no-such-repository does not exist in lakeFS; correct workspace.repository, or create the repository"
+    )
+    no_branch = refusal(harness, gate, {**harness.workspace(head), "branch": "none"})
+    assert no_branch == f"branch none does not exist in repository {harness.site.repository}"
+    found_nothing = "the expression in the workflow's inputParameters found nothing; check the names of the step or input"
+    assert f"workspace is null: {found_nothing}" in refusal(harness, gate, "${workflow.input.workspace}")
+    one_null = {**harness.workspace(head), "ref": "${workflow.input.workspace.ref}"}
+    assert f"workspace.ref is null: {found_nothing}" in refusal(harness, gate, one_null)
+    assert not Path(f"{gate}.entered").exists(), "the body of none of them ran"
+
+
+def refusal(harness: WorkerHarness, gate: object, workspace: object) -> str:
+    workflow = harness.real.start_workflow([harness.step(GROW, "it", {"gate": str(gate)}, workspace)])
+    assert harness.ended(workflow) == "FAILED"
+    return harness.tasks(workflow)[0]["reasonForIncompletion"]
 
 
 def test_forked_child_that_returns_from_the_body_reports_nothing(harness: WorkerHarness) -> None:

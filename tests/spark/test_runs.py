@@ -1,6 +1,11 @@
 """Spark tasks run on plain files: `run_task` and `perago run`, without lakeFS."""
 
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -56,3 +61,49 @@ def test_a_spark_task_runs_on_a_folder_and_nothing_of_spark_is_left_in_it() -> N
     assert "keep.txt" in done.files
     refused = run_task(look, files={"a": "b"})
     assert "read-only" in refused.reason
+
+
+COUNT = """
+from pathlib import Path
+from pydantic import BaseModel
+from perago import SparkWorkspace, WorkspaceSpec, task
+
+class Params(BaseModel):
+    pass
+
+class Output(BaseModel):
+    rows: int
+
+@task(name="t.count", owner_email="a@example.com", workspace=WorkspaceSpec())
+def count(workspace: SparkWorkspace, params: Params) -> Output:
+    Path("lost.csv").write_text("1")
+    return Output(rows=workspace.spark.read.csv(workspace.input("raw")).count())
+"""
+
+
+def test_perago_run_says_that_spark_starts_and_names_the_files_in_its_scratch_directory(tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(COUNT)
+    (tmp_path / "in" / "raw").mkdir(parents=True)
+    (tmp_path / "in" / "raw" / "a.csv").write_text("1\n2\n")
+    (tmp_path / "temporary").mkdir()
+    command = [Path(sys.executable).with_name("perago"), "run", "count", "-w", "in"]
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "200", "TMPDIR": str(tmp_path / "temporary")}
+    leader, follower = pty.openpty()
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=follower, text=True) as process:
+        os.close(follower)
+        shown = b"".join(iter(lambda: read_terminal(leader), b"")).decode()
+        output = process.communicate(timeout=100)[0]
+    os.close(leader)
+    assert process.returncode == 0, shown[-500:]
+    assert 'result: {"rows": 2}' in output
+    assert "starting Spark" in shown
+    assert "opening a Spark session" in shown
+    assert "which are not published: lost.csv; write to workspace.output(...)" in shown
+    assert [path.name for path in (tmp_path / "temporary").iterdir() if not path.name.startswith("hsperfdata")] == []
+
+
+def read_terminal(leader: int) -> bytes:
+    try:
+        return os.read(leader, 4096)
+    except OSError:  # Linux reports EIO once the other end is closed
+        return b""

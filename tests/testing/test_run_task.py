@@ -238,3 +238,30 @@ def test_read_only_tasks() -> None:
     done = run_task(look, files=FILES)
     assert done.ok
     assert done.added == []
+
+
+@task(name="t.relative", owner_email="a@example.com", workspace=WorkspaceSpec())
+def relative(workspace: Path, params: Params) -> Output:
+    assert Path.cwd() == workspace.resolve()
+    Path("out.csv").write_text("1")
+    return Output(files=1)
+
+
+@task(name="t.free", owner_email="a@example.com")
+def free(params: Params) -> Output:
+    Path("lost.csv").write_text("1")
+    return Output(files=len(list(Path.cwd().iterdir())))
+
+
+def test_the_working_directory_is_the_workspace_or_a_scratch_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend("")
+    before, entries = Path.cwd(), sys.path[:]
+    done = run_task(relative, files={"a": "b"})
+    assert (done.ok, done.added, done.warnings) == (True, ["out.csv"], ())
+    lost = run_task(free)
+    assert lost.result == {"files": 1}
+    (warning,) = lost.warnings
+    assert "which are not published: lost.csv; return what is needed in the result" in warning
+    assert f"warning: {warning}" in lost.report()
+    assert (Path.cwd(), sys.path) == (before, entries)
+    assert not Path("lost.csv").exists()

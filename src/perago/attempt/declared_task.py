@@ -17,8 +17,8 @@ class DeclaredTask:
     """Implements `perago.attempt.port.Task`."""
 
     declaration: TaskDeclaration
-    around_body: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    """The context in which the author's function runs."""
+    around_body: Callable[[object], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+    """The context in which the author's function runs, made from the workspace that it gets (None for none)."""
 
     @property
     def read_only(self) -> bool:
@@ -33,7 +33,7 @@ class DeclaredTask:
 
     def body(self, workspace: object, params: object) -> object:
         arguments = (params,) if self.declaration.workspace is None else (workspace, params)
-        with self.around_body():
+        with self.around_body(workspace):
             return self.declaration.function(*arguments)
 
     def result(self, returned: object) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from perago.errors import (
     WorkspaceError,
 )
 from perago.events import Effect
+from perago.lake import existence
 from perago.model import Outcome, WorkspaceRef
 from perago.protocol import decision
 
@@ -100,6 +101,7 @@ def _check_early(execution: Execution, branch: TargetBranch) -> None:
         try:
             at = execution.lake.branch(target.repository, target.branch)
         except LakeNotFound as error:
+            _require_repository(execution, target)
             raise _no_branch(execution, target) from error
     if at == target.ref:
         return
@@ -122,6 +124,13 @@ def _no_branch(execution: Execution, target: WorkspaceRef) -> PeragoError:
     return TaskInputError(
         f"workspace.branch {target.branch} is a tag or a commit ({found.id}), not a branch; name the branch to publish to"
     )
+
+
+def _require_repository(execution: Execution, target: WorkspaceRef) -> None:
+    if not existence.repository_exists(execution.lake, target.repository):
+        raise WorkspaceError(
+            f"repository {target.repository} does not exist in lakeFS; correct workspace.repository, or create the repository"
+        )
 
 
 def _require_commit(execution: Execution, target: WorkspaceRef) -> None:

@@ -14,12 +14,12 @@ from perago.model import FilePath
 _EXECUTE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
-def refuse_dangerous(target: Path, workspace: Path) -> None:
+def refuse_dangerous(target: Path, workspace: Path | None) -> None:
     """Raise `SetupError` if `target` cannot be written. Called before the task runs, so that no work is lost."""
     if target.is_symlink():
         raise SetupError(f"--write {target} is a symlink; name a new or an empty folder")
-    real, source = target.resolve(), workspace.resolve()
-    if real == source or real.is_relative_to(source) or source.is_relative_to(real):
+    real, source = target.resolve(), None if workspace is None else workspace.resolve()
+    if source is not None and (real == source or real.is_relative_to(source) or source.is_relative_to(real)):
         raise SetupError(f"--write {target} overlaps --workspace {workspace}, which is never changed; name a folder elsewhere")
     if real == Path.cwd():
         raise SetupError(f"--write {target} is the working directory; name a new or an empty folder")

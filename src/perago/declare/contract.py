@@ -21,6 +21,10 @@ MAX_OUTPUT_BYTES = 3_000_000
 
 _WORKSPACE_FIELDS = ("repository", "branch", "ref_type", "ref")
 _SHOWN = 10
+_FOUND_NOTHING = (
+    "the expression in the workflow's inputParameters found nothing; check the names of the step or input that it refers to"
+)
+_NULL_PARAM = "; in a workflow, an expression in inputParameters that finds nothing gives null"
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 
@@ -108,6 +112,9 @@ def _workspace(given: Mapping[str, Any]) -> WorkspaceRef:
 
 
 def _workspace_problems(given: object) -> Iterator[str]:
+    if given is None:
+        yield f"workspace is null: {_FOUND_NOTHING}"
+        return
     if not isinstance(given, Mapping):
         yield f"workspace: must be an object with {', '.join(_WORKSPACE_FIELDS)}"
         return
@@ -115,9 +122,11 @@ def _workspace_problems(given: object) -> Iterator[str]:
     yield from _exactly(_WORKSPACE_FIELDS, fields, "workspace")
     for name in _WORKSPACE_FIELDS:
         value = fields.get(name)
-        if name in fields and not (isinstance(value, str) and value.strip()):
+        if name in fields and value is None:
+            yield f"workspace.{name} is null: {_FOUND_NOTHING}"
+        elif name in fields and not (isinstance(value, str) and value.strip()):
             yield f"workspace.{name}: must be text that is not empty"
-    if fields.get("ref_type", "commit") != "commit":
+    if fields.get("ref_type") not in {None, "commit"}:
         yield "workspace.ref_type: must be 'commit': only a commit id never changes"
 
 
@@ -128,6 +137,8 @@ def _exactly(wanted: "list[str] | tuple[str, ...]", given: Mapping[str, Any], wh
 
 def _params(model: type[BaseModel], given: object) -> tuple[BaseModel | None, list[str]]:
     """Validates JSON text, so that strict fields accept dates and enums in JSON form, and by alias, as in the schema."""
+    if given is None:
+        return None, [f"params is null: {_FOUND_NOTHING}"]
     try:
         text = json.dumps(given, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as wrong:
@@ -140,8 +151,14 @@ def _params(model: type[BaseModel], given: object) -> tuple[BaseModel | None, li
 
 def _reasons(wrong: ValidationError, root: str) -> list[str]:
     """Field and reason, never the value, which may be secret or large."""
-    errors = wrong.errors(include_url=False, include_context=False, include_input=False)
-    return [f"{_located(root, e['loc'])}: {'unknown field' if e['type'] in _UNKNOWN else e['msg']}" for e in errors]
+    errors = wrong.errors(include_url=False, include_context=False)
+    return [f"{_located(root, e['loc'])}: {_reason(e['type'], e['msg'], e['input'], root)}" for e in errors]
+
+
+def _reason(kind: str, message: str, value: object, root: str) -> str:
+    if kind in _UNKNOWN:
+        return "unknown field"
+    return f"{message}, not null{_NULL_PARAM}" if value is None and root == "params" else message
 
 
 def _located(root: str, location: tuple[int | str, ...]) -> str:

@@ -61,6 +61,8 @@ class Server:
 
     @property
     def log(self) -> Path:
+        if self._command.log is None:
+            raise AssertionError("a server has a log")
         return self._command.log
 
     @property

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from perago import ipc
 from perago import settings as worker_settings
@@ -28,7 +28,7 @@ from perago.provision.progress import InstallProgress
 from perago.spark import engine
 from perago.spark import options as spark_options
 from perago.spark import workspace as spark_workspace
-from perago.workspace import options
+from perago.workspace import attempt_directory, options, working_directory
 from perago.workspace.local_workspace import LocalWorkspace
 
 LAKE_TIMEOUTS = HttpTimeouts(connect=10, request=60)
@@ -87,7 +87,7 @@ class Executor:
         execution = Execution(
             attempt=attempt,
             id=run.execution_id,
-            task=declared_task.DeclaredTask(declaration, self._interruption.during_body),
+            task=declared_task.DeclaredTask(declaration, lambda argument: self._around_body(run, argument)),
             lake=self._lake,
             conductor=self._channel,
             workspaces=lambda ref: self._workspace(declaration, ref, run),
@@ -106,6 +106,21 @@ class Executor:
             dependencies = spark_workspace.SparkDependencies(self._spark, access, cancellation.cancelled, self._emit)
             return spark_workspace.SparkBranchWorkspace(self._lake, ref, prefix, dependencies)
         return LocalWorkspace(self._lake, ref, prefix, run.polled.attempt, run.execution_id, self._options, self._emit)
+
+    @contextlib.contextmanager
+    def _around_body(self, run: ipc.Run, argument: object) -> Generator[None]:
+        """The body's working directory, in which SIGTERM may interrupt it."""
+
+        def scratch() -> attempt_directory.AttemptDirectory:
+            return attempt_directory.create(self._options.root, run.polled.attempt, run.execution_id)
+
+        with working_directory.for_body(argument, scratch, lambda line: self._channel.send(ipc.LogLine("warning", line))):
+            try:
+                with self._interruption.during_body():
+                    yield
+            finally:
+                # A forked copy must not remove the directory.
+                self._channel.require_owner()
 
     def _log_fetched(self, progress: InstallProgress) -> None:
         if progress.finished:

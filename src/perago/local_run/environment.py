@@ -1,6 +1,7 @@
 """Runs one attempt of a task without servers: the worker's transaction on plain files, with a Conductor in memory.
 
-The result has the outcome that Conductor would get, and the changes that would be published.
+The result has the outcome that Conductor would get, and the changes that would be published. `run` is for `perago.testing`;
+`perago run` calls `attempt` in a process of its own.
 """
 
 import atexit
@@ -31,7 +32,7 @@ from perago.spark import engine
 from perago.spark import options as spark_options
 from perago.spark.local_folder import SparkFolderWorkspace
 from perago.spark.session import SparkEngine
-from perago.workspace import options, path_mapping, scan
+from perago.workspace import attempt_directory, options, path_mapping, scan, working_directory
 from perago.workspace.local_workspace import LocalWorkspace
 
 
@@ -40,28 +41,61 @@ class LocalRun:
     """One attempt without servers. Paths in it are gone when the context that made it ends."""
 
     outcome: Outcome
-    changes: tuple[changes.FileChange, ...]
-    files: Mapping[FilePath, folder_lake.Stored]
-    """What the prefix holds afterwards: with the changes if it completed, as given if not."""
+    given: Mapping[ObjectPath, folder_lake.Stored]
+    published: Mapping[ObjectPath, folder_lake.Stored]
+    prefix: str
+    """As in object names: ends in `/` or is empty."""
     error: BaseException | None
     """What the task, its checks or its workspace raised, where the outcome is a failure."""
+    warnings: tuple[str, ...] = ()
+    """What the body left behind, one line each."""
+
+    @property
+    def changes(self) -> tuple[changes.FileChange, ...]:
+        return changes.between(self.given, self.published, self.prefix)
+
+    @property
+    def files(self) -> dict[FilePath, folder_lake.Stored]:
+        """What the prefix holds afterwards: with the changes if it completed, as given if not."""
+        return {FilePath(path.removeprefix(self.prefix)): held for path, held in self.published.items()}
+
+
+AroundBody = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the process of a run provides for it."""
+
+    spark: Callable[[], SparkEngine]
+    emit: events.Emit = events.ignore
+    around_body: AroundBody = contextlib.nullcontext
 
 
 @contextlib.contextmanager
-def run(
-    declaration: TaskDeclaration, files: Mapping[FilePath, Path], params: object, emit: events.Emit = events.ignore
-) -> Generator[LocalRun]:
-    """Run one attempt on a copy of `files`. A task without a workspace gets none of them."""
+def run(declaration: TaskDeclaration, files: Mapping[FilePath, Path], params: object) -> Generator[LocalRun]:
+    """Run one attempt in this process on a copy of `files`. A task without a workspace gets none of them."""
     with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as directory:
-        store = _store(declaration, files, Path(directory))
-        recorder = exception_recorder.ExceptionRecorder()
-        with _same_directory():
-            outcome = _attempt(declaration, store, params, Path(directory), recorder, emit)
-        if isinstance(recorder.error, KeyboardInterrupt):
+        done = attempt(declaration, files, params, Path(directory), Surroundings(_spark))
+        if isinstance(done.error, KeyboardInterrupt):
             # A worker reports it as a failure; here Ctrl-C ends the whole run.
-            raise recorder.error
-        error = None if outcome.status is TaskStatus.COMPLETED else recorder.error
-        yield _local_run(declaration, store, outcome, error)
+            raise done.error
+        yield done
+
+
+def attempt(
+    declaration: TaskDeclaration,
+    files: Mapping[FilePath, Path],
+    params: object,
+    directory: Path,
+    surroundings: Surroundings,
+) -> LocalRun:
+    """Run one attempt; the files of the result are in `directory`, which exists and is empty."""
+    store = _store(declaration, files, directory)
+    recorder, warnings = exception_recorder.ExceptionRecorder(), list[str]()
+    outcome = _attempt(declaration, store, params, directory, recorder, surroundings, warnings.append)
+    error = None if outcome.status is TaskStatus.COMPLETED else recorder.error
+    return LocalRun(outcome, store.given(), store.published(), object_prefix(declaration), error, tuple(warnings))
 
 
 def files_of(root: Path) -> dict[FilePath, Path]:
@@ -80,7 +114,7 @@ def files_of(root: Path) -> dict[FilePath, Path]:
 
 def _store(declaration: TaskDeclaration, files: Mapping[FilePath, Path], directory: Path) -> folder_lake.FolderLake:
     (directory / "store").mkdir()
-    prefix = _prefix(declaration)
+    prefix = object_prefix(declaration)
     try:
         return folder_lake.FolderLake(
             {path_mapping.to_object(prefix, path): at for path, at in files.items()}, directory / "store"
@@ -95,18 +129,32 @@ def _attempt(
     params: object,
     directory: Path,
     recorder: exception_recorder.ExceptionRecorder,
-    emit: events.Emit,
+    surroundings: Surroundings,
+    warn: working_directory.Warn,
 ) -> Outcome:
     server = conductor.FakeConductor()
     polled = _polled(server, declaration, _input(declaration, store, params))
     execution_id = protocol_names.execution_id(time.time(), os.urandom(8))
 
-    def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
-        settings = options.WorkspaceOptions(directory / "workspaces", cache_bytes=0)
-        made = _WORKSPACES[declaration.kind](store, ref, _prefix(declaration), polled.attempt, execution_id, settings, emit)
-        return recorder.wrap(made)
+    settings = options.WorkspaceOptions(directory / "workspaces", cache_bytes=0)
 
-    task = recorder.wrap(declared_task.DeclaredTask(declaration))
+    def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
+        arguments = (store, ref, object_prefix(declaration), polled.attempt, execution_id, settings, surroundings.emit)
+        is_spark = declaration.kind is WorkspaceKind.SPARK
+        return recorder.wrap(
+            SparkFolderWorkspace(*arguments, engine=surroundings.spark()) if is_spark else LocalWorkspace(*arguments)
+        )
+
+    @contextlib.contextmanager
+    def around_body(argument: object) -> Generator[None]:
+        def scratch() -> attempt_directory.AttemptDirectory:
+            return attempt_directory.create(directory / "scratch", polled.attempt, execution_id)
+
+        with working_directory.for_body(argument, scratch, warn), surroundings.around_body():
+            yield
+
+    task = recorder.wrap(declared_task.DeclaredTask(declaration, around_body))
+    emit = surroundings.emit
     execution = Execution(polled.attempt, execution_id, task, store, DirectFence(server), workspaces, emit=emit)
     return transaction.run(execution, polled.input)
 
@@ -119,18 +167,6 @@ def _spark() -> SparkEngine:
     made = engine.make(spark_options.SparkOptions(scratch))
     atexit.register(made.close)
     return made
-
-
-def _spark_folder(*args: Any) -> port.AttemptWorkspace:
-    return SparkFolderWorkspace(*args, engine=_spark())
-
-
-_WORKSPACES: Mapping[WorkspaceKind, Callable[..., port.AttemptWorkspace]] = {
-    WorkspaceKind.LOCAL: LocalWorkspace,
-    WorkspaceKind.NONE: LocalWorkspace,
-    WorkspaceKind.SPARK: _spark_folder,
-}
-"""The class that provides the workspace argument of each kind of task."""
 
 
 def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_input: Mapping[str, Any]) -> Polled:
@@ -148,28 +184,6 @@ def _input(declaration: TaskDeclaration, store: folder_lake.FolderLake, params: 
     return {"workspace": WorkspaceRef(folder_lake.REPOSITORY, lake.MAIN, store.start).as_json(), "params": params}
 
 
-def _local_run(
-    declaration: TaskDeclaration, store: folder_lake.FolderLake, outcome: Outcome, error: BaseException | None
-) -> LocalRun:
-    prefix = _prefix(declaration)
-    given, published = store.given(), store.published()
-    files = {_local(prefix, path): held for path, held in published.items()}
-    return LocalRun(outcome, changes.between(given, published, prefix), files, error)
-
-
-def _prefix(declaration: TaskDeclaration) -> str:
+def object_prefix(declaration: TaskDeclaration) -> str:
+    """The prefix of the workspace as in object names; empty without one."""
     return path_mapping.listing_prefix(declaration.workspace.prefix) if declaration.workspace else ""
-
-
-def _local(prefix: str, path: ObjectPath) -> FilePath:
-    return FilePath(path.removeprefix(prefix))
-
-
-@contextlib.contextmanager
-def _same_directory() -> Generator[None]:
-    """Restore the working directory, which a body may change."""
-    before = Path.cwd()
-    try:
-        yield
-    finally:
-        os.chdir(before)

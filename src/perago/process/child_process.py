@@ -25,7 +25,8 @@ class Command:
 
     line: Sequence[str]
     cwd: Path
-    log: Path
+    log: Path | None
+    """None: it writes to the standard output and the standard error of this process."""
     env: Mapping[str, str] | None = None
     grace: float = 10.0
     lock_fd: int | None = None
@@ -34,6 +35,8 @@ class Command:
     """A directory to remove if this process is killed."""
     keep_log: Path | None = None
     """Where the log goes when the command fails and its directory is removed."""
+    pass_fd: int | None = None
+    """A descriptor for the command alone."""
 
 
 def guardian_line(command: Sequence[str], **options: str | float | Path | None) -> list[str]:
@@ -67,11 +70,12 @@ class ChildProcess:
                     grace=command.grace,
                     lock_fd=command.lock_fd,
                     remove=command.remove,
+                    pass_fd=command.pass_fd,
                 ),
                 stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
+                stdout=None if command.log is None else subprocess.DEVNULL,
                 env=command.env,
-                pass_fds=() if command.lock_fd is None else (command.lock_fd,),
+                pass_fds=[number for number in (command.lock_fd, command.pass_fd) if number is not None],
                 start_new_session=True,
             )
         self.pid = self._read_pid(command.line[0])

@@ -55,6 +55,7 @@ class SparkFolderWorkspace:
         self._writes = True
 
     def argument(self) -> body_workspace.BodyWorkspace:
+        self._emit(events.Progress(events.Phase.PREPARE, note="opening a Spark session"))
         self._before = frozenset(self._local.listing().files)
         self._work = self._local.argument()
         shutil.copytree(self._work, self._input)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perago import ipc
+from perago.attempt import lost_executor
 from perago.attempt import outcome as failures
 from perago.errors import TaskInputError, TaskStatus
 from perago.model import ExecutionId, Outcome
@@ -242,6 +243,4 @@ class Slot:
 def executor_lost(attempt: SupervisedAttempt, exit_status: ExitStatus, last_lines: Sequence[str]) -> Outcome:
     """The outcome of an attempt whose executor died. It is reported at once, so that Conductor does not wait for a timeout."""
     seconds = time.monotonic() - attempt.stats.began
-    why = f"; the attempt had been cancelled: {attempt.cancel_reason}" if attempt.cancel_reason else ""
-    reason = f"the executor {exit_status} in phase {attempt.stats.phase.value}, {seconds:.1f} s into the attempt{why}"
-    return Outcome(TaskStatus.FAILED, None, reason, (reason, *last_lines))
+    return lost_executor.outcome(exit_status, attempt.stats.phase, seconds, last_lines, attempt.cancel_reason)

@@ -9,6 +9,7 @@ from perago import events
 from perago.terminal import console
 
 _LABELS = {
+    events.Phase.PREPARE: "preparing",
     events.Phase.DOWNLOAD: "copying the workspace",
     events.Phase.PRE_CHECK: "pre checks",
     events.Phase.POST_CHECK: "post checks",
@@ -52,5 +53,7 @@ class Spinner:
 
 
 def _label(event: events.Progress) -> str:
+    if event.phase is events.Phase.PREPARE:
+        return event.note
     amount = f": {event.files:,} files, {console.size(event.bytes)}" if event.files else ""
     return f"{_LABELS[event.phase]}{amount}"

@@ -41,6 +41,8 @@ class TaskRun:
     deleted: list[str]
     files: Mapping[str, bytes] = field(repr=False)
     """The whole workspace as the next task finds it: with the changes if completed, as given if not."""
+    warnings: tuple[str, ...] = field(repr=False)
+    """What the body left behind: files outside its workspace that are not published, another working directory."""
     differences: Mapping[str, list[str]] = field(repr=False)
     """Unified diff lines of each small text file that was added or changed."""
 
@@ -68,6 +70,7 @@ class TaskRun:
         if self.reason:
             yield f"reason: {self.reason}"
         yield from self.log
+        yield from (f"warning: {line}" for line in self.warnings)
         if self.output is not None:
             yield f"result: {self.result}"
         for sign, paths in (("+", self.added), ("~", self.changed), ("-", self.deleted)):
@@ -86,6 +89,10 @@ def run_task(
 
     `task` is the decorated function, its module, or the module's name. `files` is the input workspace: contents by path, or
     a folder, which is copied and never changed. `params` is what Conductor would send, or an instance of the params model.
+
+    The task runs in this process, so that debuggers and monkeypatching work. As in the worker its working directory is its
+    workspace, which is not safe while other threads of this process use relative paths. Time limits do not count, and a body
+    that crashes ends this process; `perago run` runs the task in a process of its own.
     """
     declaration = _declaration(task)
     if files is not None and declaration.workspace is None:
@@ -137,6 +144,7 @@ def _run(task: str, done: environment.LocalRun) -> TaskRun:
         reason=outcome.reason or "",
         error=done.error,
         log=outcome.log,
+        warnings=done.warnings,
         added=_paths(done.changes, ChangeKind.ADDED),
         changed=_paths(done.changes, ChangeKind.CHANGED),
         deleted=_paths(done.changes, ChangeKind.DELETED),

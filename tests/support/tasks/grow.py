@@ -34,6 +34,8 @@ def grow(workspace: Path, params: Params) -> Output:
         log.write_text(log.read_text() + params.line + "\n")
     if params.line == "temporary":
         (workspace / "left.tmp").touch()
+    if params.line == "relative":
+        Path("relative.txt").write_text("written by a relative path")
     if params.line == "link":
         (workspace / "link").symlink_to("log.txt")
     wait_at(params.gate)
