@@ -19,7 +19,8 @@ PeragoError
 │       ├── StaleAttemptError         attempt fence: the attempt is no longer current
 │       ├── PublishFenceError         publish fence: the target branch is in a state that must not be changed
 │       ├── PublishUnknownError       the publish request had no reply, and the head does not show its result
-│       └── AttemptCancelled          the attempt was cancelled
+│       ├── AttemptCancelled          the attempt was cancelled
+│       └── ExecutorDied              the process that ran the body ended during the attempt
 ├── LakeError                     lakeFS refused or did not answer; ends the attempt with FAILED
 │   ├── LakeNotFound                404
 │   ├── LakeConflict                409, and "no changes" or "dirty branch" answers
@@ -168,6 +169,12 @@ class AttemptCancelled(RetryableError):
     """The attempt was cancelled before it published anything."""
 
     code = "PG-380"
+
+
+class ExecutorDied(RetryableError):
+    """The process that ran the body ended during the attempt."""
+
+    code = "PG-390"
 
 
 class LakeError(PeragoError):

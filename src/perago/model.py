@@ -186,8 +186,24 @@ class Outcome:
     """A traceback, or the last lines of a dead process."""
     removals: tuple[str, ...] = ()
     """A line about each commit that the attempt removed from the target branch."""
+    error: str | None = None
+    """The name of the exception's class, None if the attempt completed."""
+    code: str | None = None
+    """The code of an error of Perago, as in PG-340."""
+    printed: tuple[str, ...] = ()
+    """The last lines that the body printed."""
+
+    @property
+    def reason_with_code(self) -> str | None:
+        """For Conductor: the reason, and the code behind it."""
+        return self.reason if self.reason is None else f"{self.reason}{code_suffix(self.code)}"
 
     @property
     def task_log(self) -> tuple[str, ...]:
         """For Conductor's task log."""
-        return (*self.removals, *self.log)
+        return (*self.removals, *self.printed, *self.log)
+
+
+def code_suffix(code: str | None) -> str:
+    """` [PG-340]`, as commands print it; empty without a code."""
+    return f" [{code}]" if code else ""

@@ -1,11 +1,13 @@
 """Status, reason and log that are reported to Conductor for each kind of outcome."""
 
 import json
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from perago import errors
-from perago.attempt import outcome
+from perago.attempt import declared_task, outcome
 from perago.errors import TaskStatus
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
 
@@ -78,6 +80,34 @@ def test_every_failure_of_the_tree_has_its_status_and_no_output(leaf: type[error
     assert made.status is (TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED)
     assert made.output is None
     assert made.reason == "why"
+    assert (made.error, made.code) == (leaf.__name__, leaf.code or None)
+    assert made.reason_with_code == (f"why [{leaf.code}]" if leaf.code else "why")
+
+
+def test_an_exception_of_a_body_has_its_class_and_no_code() -> None:
+    made = outcome.failed(raised(KeyError("rows")))
+    assert (made.error, made.code, made.reason_with_code) == ("KeyError", None, made.reason)
+
+
+def test_the_code_is_within_the_length_of_the_reason() -> None:
+    made = outcome.failed(raised(errors.WorkspaceError("x" * 1000)), 100)
+    assert made.reason_with_code == "x" * 90 + "… [PG-340]"
+
+
+def fail_in_the_body(_workspace: object, _params: object) -> None:
+    raise OSError("disk full")
+
+
+def test_a_traceback_begins_in_the_authors_module() -> None:
+    declaration = SimpleNamespace(workspace=True, function=fail_in_the_body)
+    with pytest.raises(OSError, match="disk full") as caught:
+        declared_task.DeclaredTask(cast("Any", declaration)).body(None, None)
+    error = errors.TaskFailed("later")
+    error.__cause__ = caught.value.with_traceback(caught.tb.tb_next)
+    log = outcome.failed(error).log
+    assert log[0] == "Traceback (most recent call last):"
+    assert log[1].endswith(", in fail_in_the_body")
+    assert log[-1] == "perago.errors.TaskFailed: later"
 
 
 def test_the_traceback_goes_to_the_log() -> None:

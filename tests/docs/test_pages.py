@@ -14,7 +14,7 @@ from tests.support import manual
 
 import perago
 from perago import errors, events, model, settings, testing
-from perago.attempt import publish
+from perago.attempt import outcome, publish
 from perago.conductor import reporting
 from perago.declare import controls, taskdef
 from perago.declare import task as declared
@@ -200,7 +200,13 @@ def test_log_fields_match() -> None:
     attempt: Any = type("Attempt", (), dict.fromkeys(("task_type", "workflow_id", "task_id", "retry_count"), ""))
     assert of_attempt == list(logs.of_attempt(attempt, attempt))
     summary = {row[0].strip("`") for row in rows("logs.md", "The summary line of an attempt")}
-    assert summary == {"slot", "status", "delivery", "delivery_reason", "reason", *attempt_stats.AttemptStats(0.0).summary(0.0)}
+    stats = attempt_stats.AttemptStats(0.0)
+    stats.add(events.Removed(events.Removal.REPLACE, "main", "old", "new", "abandoned"))
+    workspace = model.WorkspaceRef(model.Repository("r"), model.BranchName("main"), model.CommitId("c"))
+    origin = logs.of_origin(attempt_of("clean"), "sales", workspace)
+    ends = [outcome.completed(workspace, {}), outcome.failed(errors.TaskFailed("later"))]
+    known = {*stats.summary(0.0), *origin, *(name for end in ends for name in logs.of_outcome(end))}
+    assert summary == {"slot", "status", "delivery", "delivery_reason", *known}
 
 
 def test_controls_fields_and_defaults_match() -> None:

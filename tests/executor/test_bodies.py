@@ -24,6 +24,44 @@ def test_output_of_a_body_is_logged_with_its_attempt(harness: WorkerHarness) -> 
     assert "a line on stderr" in file.read_text()
 
 
+PRINTED = "a line on stdout ü\nbytes \\xff straight to the descriptor\na line on stderr"
+
+
+def test_output_of_a_body_is_in_the_task_log(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN, jobs=2)
+    gate = harness.gate()
+    quick, slow = harness.plain(do="print"), harness.plain(do="print", text=str(gate))
+    assert harness.ended(quick) == "COMPLETED"
+    (shown,) = harness.real.logs(harness.tasks(quick)[0]["taskId"])
+    assert sorted(shown.splitlines()) == sorted(PRINTED.splitlines())
+    (task,) = harness.tasks(slow)
+    (shown,) = eventually(lambda: harness.real.logs(task["taskId"]), what="lines in the task log")
+    assert sorted(shown.splitlines()) == sorted(PRINTED.splitlines())
+    assert harness.tasks(slow)[0]["status"] == "IN_PROGRESS"
+    gate.open()
+    assert harness.ended(slow) == "COMPLETED"
+    worker.until("attempt", count=2)
+    assert harness.real.logs(task["taskId"]) == [shown]
+
+
+def test_last_lines_before_a_crash_keep_their_task(harness: WorkerHarness) -> None:
+    worker = harness.start(PLAIN, E2E_RETRIES="0")
+    workflow = harness.plain(do="print-and-die")
+    assert harness.ended(workflow) == "FAILED"
+    (task,) = harness.tasks(workflow)
+    last = worker.until("the last words")
+    assert (last["task_id"], last["stream"]) == (task["taskId"], "stderr")
+    printed = [line for line in worker.lines() if line.get("stream") == "stdout"]
+    assert [line["event"] for line in printed] == [str(number) for number in range(5000)]
+    assert {line.get("task_id") for line in printed} == {task["taskId"]}
+    shown = harness.real.logs(task["taskId"])[-1]
+    reason, left_out, *rest = shown.splitlines()
+    assert f"{reason} [PG-390]" == task["reasonForIncompletion"]
+    assert "lines left out" in left_out
+    assert len(rest) == 41
+    assert "the last words" in rest
+
+
 def test_process_state_is_restored_before_the_next_attempt(harness: WorkerHarness) -> None:
     worker = harness.start(PLAIN)
     executors = worker.executors()

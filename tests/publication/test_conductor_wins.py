@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from tests.support import alerts
 from tests.support.fault_proxy import Exchange
 from tests.support.kill_matrix import TASK_UPDATE, HeldRequest
 from tests.support.publication import REMOVED, HeldTask, PublicationHarness, TargetBranch
@@ -33,11 +34,12 @@ def test_a_late_report_that_a_rerun_has_overtaken(harness: PublicationHarness, b
     (displacing, _) = branch.history()
     assert displacing != accepted
     counted = harness.removals("restore")
-    late.released.set()
-    eventually(lambda: harness.tasks(workflow)[0]["status"] == "COMPLETED", what="the late report")
-    later.released.set()
-    assert harness.completed(workflow) == accepted
-    eventually(lambda: branch.history()[0] == accepted, what="the accepted commit on the branch")
+    with alerts.fires("late reports after a rerun", harness.worker), alerts.fires("results are not accepted", harness.worker):
+        late.released.set()
+        eventually(lambda: harness.tasks(workflow)[0]["status"] == "COMPLETED", what="the late report")
+        later.released.set()
+        assert harness.completed(workflow) == accepted
+        eventually(lambda: branch.history()[0] == accepted, what="the accepted commit on the branch")
     branch.shows(accepted, files={"first"})
     lines = eventually(lambda: [line for line in harness.worker.said(REMOVED) if line["removal"] == "restore"])
     assert [(line["level"], line["removed_commit"], line["head"]) for line in lines] == [("warning", displacing, accepted)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from tests.support import alerts
 from tests.support.kill_matrix import HeldRequest
 from tests.support.publication import ATTEMPTS, REASON_LIMIT, REMOVED, Json, PublicationHarness, TargetBranch
 from tests.support.waiting import eventually
@@ -113,8 +114,9 @@ def test_one_that_gets_in_before_the_merge_is_kept(refusing: PublicationHarness,
 def test_one_that_gets_in_before_the_merge_is_replaced_by_the_retry(
     harness: PublicationHarness, branch: TargetBranch, how: str
 ) -> None:
-    made, workflow = slip_in(branch, how)
-    mine = harness.completed(workflow)
+    with alerts.fires("a writer outside of Perago", harness.worker):
+        made, workflow = slip_in(branch, how)
+        mine = harness.completed(workflow)
     first, second = harness.attempts(workflow, "it")
     assert (first["status"], second["status"]) == ("FAILED", "COMPLETED")
     assert f"{made} reached branch {branch.name} while this attempt published" in first["reasonForIncompletion"]

@@ -3,12 +3,30 @@
 import io
 import json
 import os
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from perago.supervisor import logs
+from perago import errors, events
+from perago.attempt import outcome
+from perago.conductor import reporting
+from perago.model import (
+    Attempt,
+    BranchName,
+    CommitId,
+    ExecutionId,
+    Outcome,
+    Repository,
+    TaskId,
+    TaskType,
+    WorkerId,
+    WorkflowId,
+    WorkspaceRef,
+)
+from perago.supervisor import attempt_stats, logs, metrics, recorder
 
 
 class Terminal(io.StringIO):
@@ -41,6 +59,45 @@ def test_pipe_gets_json_and_terminal_gets_text(tmp_path: Path) -> None:
     assert json.loads(piped.getvalue())["event"] == "slow"
     assert "slow" in shown.getvalue()
     assert not shown.getvalue().startswith("{")
+
+
+ATTEMPT = Attempt(
+    WorkflowId("5f0c1d2e-3b4a"), TaskId("77aa88bb-1"), 0, "clean", 1, 0, TaskType("sales.clean"), WorkerId("w"), 0, 1
+)
+WORKSPACE = WorkspaceRef(Repository("sales"), BranchName("main"), CommitId("a" * 64))
+
+
+def shown_on_a_terminal(tmp_path: Path, made: Outcome, delivery: reporting.Delivery, removed: str | None = None) -> str:
+    """The line about an attempt, without its time and colours; JSON in the file."""
+    stream = Terminal()
+    log, file = log_files(tmp_path, stream).logger("w0001")
+    stats = attempt_stats.AttemptStats(0.0)
+    if removed is not None:
+        stats.add(events.Removed(events.Removal.REPLACE, "main", removed, "b" * 64, "abandoned"))
+    about = {**logs.of_origin(ATTEMPT, "monthly", WORKSPACE), **stats.summary(1.25)}
+    ended = recorder.AttemptReported(ATTEMPT, ExecutionId("e"), "w0001", made, delivery, about, was_cancelled=False)
+    recorder.Recorder(metrics.Metrics(), log).observe(ended)
+    file.close()
+    assert json.loads(next(tmp_path.rglob("*.jsonl")).read_text().splitlines()[0])["input_commit"] == "a" * 64
+    return re.sub(r"\x1b\[\d*m", "", stream.getvalue())
+
+
+def test_attempt_is_one_short_line_on_a_terminal(tmp_path: Path) -> None:
+    published = outcome.completed(replace(WORKSPACE, ref=CommitId("b" * 64)), {})
+    line = shown_on_a_terminal(tmp_path, published, reporting.Accepted(1), removed="c" * 64)
+    assert re.fullmatch(
+        r"\S+Z \[info +\] COMPLETED  sales.clean  step clean of workflow monthly 5f0c1d2e  "
+        r"sales/main a{12} -> b{12} \(removed c{12}\)  1.2 s *\n",
+        line,
+    )
+
+
+def test_failed_attempt_says_why_on_a_terminal(tmp_path: Path) -> None:
+    refused = outcome.failed(errors.PublishFenceError("the branch \x1b[31m moved"))
+    line = shown_on_a_terminal(tmp_path, refused, reporting.Superseded("the task is TIMED_OUT"))
+    assert line.rstrip().endswith(
+        "sales/main aaaaaaaaaaaa  1.2 s  superseded: the task is TIMED_OUT  the branch  [31m moved [PG-360]"
+    )
 
 
 def test_debug_lines_go_to_the_file_only(tmp_path: Path) -> None:

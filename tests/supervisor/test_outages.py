@@ -1,21 +1,25 @@
 """Server outages: logged once, waited for, and no attempt is lost or spent because of them."""
 
 import pytest
+from tests.support import alerts
 from tests.support.fault_proxy import Fault, FaultProxy, answer, cut, drop_reply
 from tests.support.kill_matrix import TASK_UPDATE
 from tests.support.waiting import eventually
 from tests.support.worker_harness import GROW, PLAIN, WorkerHarness
 
 ALWAYS = 10**9
+METRICS = ("--register", "--metrics-port", "0")
 DOWN: dict[str, Fault] = {"cut": cut(), "503": answer(503)}
 
 
 @pytest.mark.parametrize("how", DOWN)
 def test_conductor_outage_is_waited_for(harness: WorkerHarness, how: str) -> None:
     with FaultProxy(harness.stack.conductor_url) as proxy:
-        worker = harness.start(PLAIN, jobs=2, CONDUCTOR_SERVER_URL=proxy.url)
-        proxy.on(".*", DOWN[how], times=ALWAYS)
-        worker.until("Conductor cannot be reached; requests are retried")
+        worker = harness.start(PLAIN, jobs=2, options=METRICS, CONDUCTOR_SERVER_URL=proxy.url)
+        with alerts.fires("Conductor is unreachable", worker):
+            proxy.on(".*", DOWN[how], times=ALWAYS)
+            worker.until("Conductor cannot be reached; requests are retried")
+        assert worker.fetch("/readyz") == (503, "not ready: Conductor cannot be reached\n")
         workflow = harness.plain()
         asked = len(proxy.seen)
         eventually(lambda: len(proxy.seen) >= asked + 3)
@@ -66,6 +70,21 @@ def test_tasks_that_need_lakefs_wait_for_it_and_spend_one_retry(harness: WorkerH
         worker.until("lakeFS responds again")
         assert len(harness.tasks(workflow)) <= 3
         assert harness.log_at(harness.head().id) == "later\n"
+
+
+def test_lakefs_outage_is_seen_without_an_attempt(harness: WorkerHarness) -> None:
+    with FaultProxy(harness.stack.lakefs_url) as proxy:
+        worker = harness.start(GROW, options=METRICS, LAKECTL_SERVER_ENDPOINT_URL=proxy.url)
+        assert worker.fetch("/readyz") == (200, "ready\n")
+        with alerts.fires("lakeFS is unreachable", worker):
+            proxy.on(".*", cut(), times=ALWAYS)
+            worker.until("lakeFS does not respond; tasks that need it are not polled until it does")
+        assert worker.fetch("/readyz") == (503, "not ready: lakeFS does not respond\n")
+        proxy.heal()
+        worker.until("lakeFS responds again")
+        assert worker.fetch("/readyz") == (200, "ready\n")
+        assert "\nperago_lakefs_up 1.0" in worker.fetch("/metrics")[1]
+        assert worker.said("attempt") == []
 
 
 def test_undeletable_staging_branch_is_logged_and_changes_no_result(harness: WorkerHarness) -> None:

@@ -13,7 +13,9 @@ async def read(data: bytes, *, parts: int = 1) -> list[str]:
     found: list[str] = []
     reader, writer = os.pipe()
     loop = asyncio.get_running_loop()
-    _, protocol = await loop.connect_read_pipe(lambda: output_reader.OutputReader(found.append), os.fdopen(reader, "rb"))
+    _, protocol = await loop.connect_read_pipe(
+        lambda: output_reader.OutputReader(lambda line, _: found.append(line), lambda: None), os.fdopen(reader, "rb")
+    )
     size = -(-len(data) // parts)
     for start in range(0, len(data), size):
         await loop.run_in_executor(None, _write, writer, data[start : start + size])
@@ -46,12 +48,36 @@ def test_many_lines_are_all_read() -> None:
     assert asyncio.run(read(b"".join(b"%d\n" % number for number in range(count)))) == [str(number) for number in range(count)]
 
 
+def test_lines_belong_to_what_ran_when_they_were_read() -> None:
+    """Many lines are passed on much later than they are read, and the rest of a pipe is read when its process has ended."""
+    count = 3 * output_reader.AT_ONCE
+
+    async def main() -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        running = "first"
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        lines = output_reader.OutputReader(lambda line, owner: found.append((line, owner)), lambda: running)
+        lines.data_received(b"y\n" * count)
+        os.write(writer, b"y\nlast")
+        os.close(writer)
+        lines.read_rest(reader)
+        os.close(reader)
+        running = "second"
+        assert len(found) < count
+        lines.connection_lost(None)
+        await asyncio.wait_for(lines.closed, 20)
+        return found
+
+    assert asyncio.run(main()) == [("y", "first")] * (count + 1) + [("last", "first")]
+
+
 def test_event_loop_runs_while_a_process_floods_it() -> None:
     async def main() -> float:
         reader, writer = os.pipe()
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(
-            lambda: output_reader.OutputReader(lambda _: time.sleep(0.0001)), os.fdopen(reader, "rb")
+            lambda: output_reader.OutputReader(lambda *_: time.sleep(0.0001), lambda: None), os.fdopen(reader, "rb")
         )
         os.set_blocking(writer, False)
         longest, end = 0.0, time.monotonic() + 2

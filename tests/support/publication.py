@@ -95,7 +95,7 @@ class PublicationHarness:
         ]
         assert all(task["outputData"] == {} for task in attempts)
         reasons = [str(task["reasonForIncompletion"]) for task in attempts]
-        assert all(len(reason) <= REASON_LIMIT and not reason.endswith("…") for reason in reasons), reasons
+        assert all(len(reason) <= REASON_LIMIT and "… [" not in reason for reason in reasons), reasons
         for word in words:
             assert word in reasons[-1], (word, reasons)
         return reasons[-1]

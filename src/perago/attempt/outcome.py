@@ -18,7 +18,7 @@ from perago.errors import (
     TaskInputError,
     TaskStatus,
 )
-from perago.model import Outcome, WorkspaceRef
+from perago.model import Outcome, WorkspaceRef, code_suffix
 
 REASON_MAX_LENGTH = 500
 """Conductor cuts longer reasons off."""
@@ -26,9 +26,8 @@ LOG_MAX_LINES = 200
 LOG_MAX_LINE_LENGTH = 4000
 _NEEDS_NO_TRACEBACK = (TaskInputError, GuardrailViolation, StaleAttemptError, PublishFenceError, AttemptCancelled)
 _STAGING = re.compile(r"perago-staging-[-\w]+", re.ASCII)
-_NOT_THE_AUTHORS = tuple(
-    {str(Path(__file__).parents[1]), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))}
-)
+_PERAGO = str(Path(__file__).parents[1])
+_NOT_THE_AUTHORS = tuple({_PERAGO, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))})
 
 
 def completed(workspace: WorkspaceRef | None, result: Mapping[str, Any]) -> Outcome:
@@ -38,8 +37,13 @@ def completed(workspace: WorkspaceRef | None, result: Mapping[str, Any]) -> Outc
 
 
 def failed(error: BaseException, max_length: int = REASON_MAX_LENGTH) -> Outcome:
-    """No output ever: in a loop, `${x.output…}` of the next round would read it."""
-    return Outcome(status(error), reason=reason(error, max_length), log=_log(error))
+    """No output ever: in a loop, `${x.output…}` of the next round would read it.
+
+    The reason leaves room for the code, which is reported behind it.
+    """
+    code = error.code or None if isinstance(error, PeragoError) else None
+    shown = reason(error, max(1, max_length - len(code_suffix(code))))
+    return Outcome(status(error), reason=shown, log=_log(error), error=type(error).__name__, code=code)
 
 
 def status(error: BaseException) -> TaskStatus:
@@ -90,12 +94,24 @@ def _place(error: BaseException) -> str:
 def _log(error: BaseException) -> tuple[str, ...]:
     if isinstance(error, _NEEDS_NO_TRACEBACK):
         return ()
-    text = "".join(traceback.format_exception(error))
+    shown = traceback.TracebackException.from_exception(error)
+    _begin_at_the_author(shown)
+    text = "".join(shown.format())
     lines = [_hide(line)[:LOG_MAX_LINE_LENGTH] for line in text.splitlines()]
     if len(lines) <= LOG_MAX_LINES:
         return tuple(lines)
     half = LOG_MAX_LINES // 2
     return tuple(itertools.chain(lines[:half], [f"… {len(lines) - 2 * half} lines left out …"], lines[-half:]))
+
+
+def _begin_at_the_author(shown: traceback.TracebackException) -> None:
+    """Remove Perago's frames above the author's first one, here and in causes; an error within Perago keeps all of them."""
+    frames = list(itertools.dropwhile(lambda frame: frame.filename.startswith(_PERAGO + os.sep), shown.stack))
+    if frames:
+        shown.stack = traceback.StackSummary.from_list(frames)
+    for inner in (shown.__cause__, shown.__context__, *(shown.exceptions or ())):
+        if inner is not None:
+            _begin_at_the_author(inner)
 
 
 def _hide(text: str) -> str:

@@ -24,6 +24,7 @@ class Polled:
     """No lease extension extends this limit: later results are lost. 0 means no limit."""
     input_is_elsewhere: bool = False
     """The input was too large for Conductor, which sent the path of a file in its payload storage instead."""
+    workflow_name: str = ""
 
 
 class AttemptFence(Protocol):

@@ -31,6 +31,7 @@ def polled(task: Json) -> Polled:
         response_timeout_seconds=float(task.get("responseTimeoutSeconds") or 0),
         timeout_seconds=float(definition.get("timeoutSeconds") or 0),
         input_is_elsewhere=bool(task.get("externalInputPayloadStoragePath")),
+        workflow_name=str(task.get("workflowType") or ""),
     )
 
 
@@ -85,7 +86,7 @@ def report(of: Attempt, outcome: Outcome, *, now: float) -> dict[str, Any]:
     if outcome.status is TaskStatus.COMPLETED:
         body["outputData"] = dict(outcome.output or {})
     elif outcome.reason is not None:
-        body["reasonForIncompletion"] = outcome.reason
+        body["reasonForIncompletion"] = outcome.reason_with_code
     if outcome.task_log:
         # One entry for all lines: the server keeps only the first ten entries.
         body["logs"] = [{"log": "\n".join(outcome.task_log), "taskId": of.task_id, "createdTime": int(now * 1000)}]

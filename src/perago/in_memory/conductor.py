@@ -138,7 +138,7 @@ class FakeConductor:
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
         del timeout
         output = outcome.output if outcome.status is TaskStatus.COMPLETED else None
-        reason = None if outcome.reason is None else outcome.reason[:REASON_LENGTH]
+        reason = None if outcome.reason_with_code is None else outcome.reason_with_code[:REASON_LENGTH]
         self._update(
             attempt,
             lambda row: replace(
@@ -367,4 +367,4 @@ class FakeConductor:
         )
         response = float(definition.get("responseTimeoutSeconds", _DEFAULT_RESPONSE_TIMEOUT))
         given: Mapping[str, Any] = {} if row.input_is_elsewhere else row.input
-        return Polled(attempt, given, response, float(definition.get("timeoutSeconds", 0)), row.input_is_elsewhere)
+        return Polled(attempt, given, response, float(definition.get("timeoutSeconds", 0)), row.input_is_elsewhere, "fake")

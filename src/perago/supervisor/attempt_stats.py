@@ -20,6 +20,8 @@ class AttemptStats:
     files: int = 0
     bytes: int = 0
     requests: int = 0
+    removed: list[str] = field(default_factory=list[str])
+    """Commits that the attempt removed from the target branch."""
     progress: Progress | None = None
     progress_logged_at: float = float("-inf")
 
@@ -34,7 +36,9 @@ class AttemptStats:
                 self.files += event.files
                 self.bytes += event.bytes
                 self.requests += event.requests
-            case Removed() | Revoked():
+            case Removed():
+                self.removed.append(event.commit)
+            case Revoked():
                 pass
 
     def progress_is_due(self, event: Event, now: float) -> bool:
@@ -54,6 +58,7 @@ class AttemptStats:
             "files": self.files,
             "bytes": self.bytes,
             "requests": self.requests,
+            **({"removed_commits": list(self.removed)} if self.removed else {}),
         }
 
     def progress_text(self) -> str:

@@ -10,6 +10,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from perago import ipc
 from perago.process import child_process, guardian
@@ -22,8 +23,8 @@ DRAIN_SECONDS = 2.0
 
 
 OnMessage = Callable[[ipc.ToSupervisor], None]
-OnLine = Callable[[str, str], None]
-"""Called with the name of a stream and one line that the process printed."""
+OnLine = Callable[[str, str, Any], None]
+"""Called with the name of a stream, one line that the process printed, and what `owner` returned when it was read."""
 
 
 class ExecutorProcess:
@@ -39,11 +40,13 @@ class ExecutorProcess:
         guardian_socket: socket.socket,
         on_message: OnMessage,
         on_line: OnLine,
+        owner: Callable[[], Any],
         orphan_reaper: OrphanReaper,
     ) -> None:
         self._popen = popen
         self._on_message = on_message
         self._on_line = on_line
+        self._owner = owner
         self._orphan_reaper = orphan_reaper
         self._connection = connection
         self._guardian_socket = guardian_socket
@@ -52,7 +55,12 @@ class ExecutorProcess:
 
     @classmethod
     def start(
-        cls, modules: Sequence[str], on_message: OnMessage, on_line: OnLine, orphan_reaper: OrphanReaper
+        cls,
+        modules: Sequence[str],
+        on_message: OnMessage,
+        on_line: OnLine,
+        owner: Callable[[], Any],
+        orphan_reaper: OrphanReaper,
     ) -> "ExecutorProcess":
         ours, theirs = socket.socketpair()
         guardian_socket, guardian_end = socket.socketpair()
@@ -70,7 +78,7 @@ class ExecutorProcess:
                 start_new_session=True,
             )
         orphan_reaper.spare(popen.pid)
-        return cls(popen, ours, guardian_socket, on_message, on_line, orphan_reaper)
+        return cls(popen, ours, guardian_socket, on_message, on_line, owner, orphan_reaper)
 
     @property
     def pid(self) -> int:
@@ -127,7 +135,9 @@ class ExecutorProcess:
             await self._orphan_reaper.kill_orphans()
         await asyncio.wait([reading, *(pipe.closed for _, pipe in pipes)], timeout=DRAIN_SECONDS)
         reading.cancel()
-        for transport, _ in pipes:
+        for pipe, (transport, lines) in zip((self._popen.stdout, self._popen.stderr), pipes, strict=True):
+            if pipe is not None and not transport.is_closing():
+                lines.read_rest(pipe.fileno())
             transport.close()
         self._writer.close()
         return ExitStatus(code if reported is None else reported)
@@ -157,7 +167,8 @@ class ExecutorProcess:
                     size = ipc.frame_length(await reader.readexactly(ipc.FRAME_HEADER.size))
                     message = ipc.decode_in_supervisor(await reader.readexactly(size))
                 except ValueError as error:
-                    self._on_line("stderr", f"perago: cannot read a message from the executor: {type(error).__name__}")
+                    text = f"perago: cannot read a message from the executor: {type(error).__name__}"
+                    self._on_line("stderr", text, self._owner())
                     # Otherwise the end of its attempt would never be read, and the lease would be extended forever.
                     self.kill()
                     return
@@ -165,7 +176,9 @@ class ExecutorProcess:
 
     async def _read_lines(self, name: str, pipe: object) -> "tuple[asyncio.ReadTransport, OutputReader]":
         loop = asyncio.get_running_loop()
-        return await loop.connect_read_pipe(lambda: OutputReader(lambda line: self._on_line(name, line)), pipe)
+        return await loop.connect_read_pipe(
+            lambda: OutputReader(lambda line, owner: self._on_line(name, line, owner), self._owner), pipe
+        )
 
 
 def _unread(pipe: int) -> int:

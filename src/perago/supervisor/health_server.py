@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from perago.errors import RuntimeConfigError
 from perago.supervisor.metrics import CONTENT_TYPE
@@ -12,10 +13,37 @@ _TIMEOUT_SECONDS = 5.0
 _LARGEST_REQUEST = 16 << 10
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether the worker takes tasks, and a line that says why not, or which tasks it does not take."""
+
+    is_ready: bool
+    text: str
+
+
+def readiness(  # noqa: PLR0911  one reason each
+    *, is_stopping: bool, is_starting: bool, conductor_is_up: bool, can_run: bool, lakefs_is_up: bool, all_need_lakefs: bool
+) -> Readiness:
+    """A worker that only restarts executors is not ready; one whose tasks do not all need lakeFS is ready without it."""
+    if is_stopping:
+        return Readiness(is_ready=False, text="not ready: the worker is stopping")
+    if is_starting:
+        return Readiness(is_ready=False, text="not ready: the worker is starting")
+    if not conductor_is_up:
+        return Readiness(is_ready=False, text="not ready: Conductor cannot be reached")
+    if not can_run:
+        return Readiness(is_ready=False, text="not ready: no executor is running")
+    if lakefs_is_up:
+        return Readiness(is_ready=True, text="ready")
+    if all_need_lakefs:
+        return Readiness(is_ready=False, text="not ready: lakeFS does not respond")
+    return Readiness(is_ready=True, text="ready, except for tasks with a workspace: lakeFS does not respond")
+
+
 class HealthServer:
-    def __init__(self, render: Callable[[], bytes], is_ready: Callable[[], bool]) -> None:
+    def __init__(self, render: Callable[[], bytes], readiness: Callable[[], Readiness]) -> None:
         self._render = render
-        self._is_ready = is_ready
+        self._readiness = readiness
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -51,7 +79,8 @@ class HealthServer:
             case "/healthz":
                 return _reply("200 OK", b"ok\n")
             case "/readyz":
-                return _reply("200 OK", b"ready\n") if self._is_ready() else _reply("503 Service Unavailable", b"not ready\n")
+                found = self._readiness()
+                return _reply("200 OK" if found.is_ready else "503 Service Unavailable", f"{found.text}\n".encode())
             case _:
                 return _reply("404 Not Found", b"/metrics, /healthz or /readyz\n")
 

@@ -8,11 +8,14 @@ from urllib.parse import urlsplit
 from perago.http.failure import ConnectionBroken
 from perago.http.fetch import fetch
 from perago.model import TaskType
+from perago.process import waiting
 from perago.supervisor import recorder
 from perago.supervisor.context import BlockingCalls
 from perago.supervisor.poller import SERVER_BACKOFF, Poller
 
 PROBE_SECONDS = 3.0
+CHECK_SECONDS = 5.0
+"""Time between two probes while nothing fails: an outage is noticed before an attempt needs lakeFS."""
 _SERVER_ERROR = 500
 
 
@@ -45,7 +48,7 @@ class LakefsHealth:
     async def run(self) -> None:
         """A background task of the worker, cancelled when the worker has stopped."""
         while True:
-            await self._requested.wait()
+            await waiting.is_set_within(self._requested, CHECK_SECONDS)
             await self.check()
             self._requested.clear()
 

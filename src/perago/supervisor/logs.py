@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from perago.model import Attempt, ExecutionId
+from perago.model import Attempt, ExecutionId, Outcome, WorkspaceRef, code_suffix
 
 Logger = Any
 """The type of structlog's bound loggers is determined at run time."""
@@ -27,6 +27,59 @@ def of_attempt(attempt: Attempt, execution_id: ExecutionId) -> dict[str, Any]:
         "retry_count": attempt.retry_count,
         "execution_id": execution_id,
     }
+
+
+def of_origin(attempt: Attempt, workflow_name: str, workspace: WorkspaceRef | None) -> dict[str, str]:
+    """The step of the workflow, and the data that it starts from, for the summary line."""
+    about = {"workflow_name": workflow_name, "step": attempt.reference_name}
+    if workspace is not None:
+        about |= {"repository": workspace.repository, "branch": workspace.branch, "input_commit": workspace.ref}
+    return about
+
+
+def of_outcome(outcome: Outcome) -> dict[str, str]:
+    """The commit of the output, or why there is none, for the summary line."""
+    found = {"error": outcome.error, "code": outcome.code, "reason": outcome.reason}
+    match outcome.output:
+        case {"workspace": {"ref": str(ref)}}:
+            found["output_commit"] = ref
+        case _:
+            pass
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def short(identifier: str) -> str:
+    """The first part of a UUID, or the first characters of a commit id; lakeFS finds a commit by these."""
+    return identifier.partition("-")[0][:12]
+
+
+def attempt_line(line: Mapping[str, Any]) -> str:
+    """The summary of an attempt for a terminal: step, data, time, and the reason if it failed."""
+    parts = [
+        str(line["status"]),
+        str(line["task_type"]),
+        f"step {line['step']} of workflow {line['workflow_name']} {short(line['workflow_id'])}",
+        data_text(line),
+        f"{line['seconds']:.1f} s",
+    ]
+    text = "  ".join(part for part in parts if part)
+    if line["delivery"] != "accepted":
+        text += f"  {line['delivery']}: {line.get('delivery_reason', '')}"
+    if "reason" in line:
+        text += f"  {line['reason']}{code_suffix(line.get('code'))}"
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def data_text(line: Mapping[str, Any]) -> str:
+    """`sales/main 1a2b3c -> 4d5e6f`; empty for a task without a workspace."""
+    if "repository" not in line:
+        return ""
+    text = f"{line['repository']}/{line['branch']} {short(line['input_commit'])}"
+    if "output_commit" in line:
+        text += f" -> {short(line['output_commit'])}"
+    if removed := line.get("removed_commits"):
+        text += f" (removed {', '.join(map(short, removed))})"
+    return text
 
 
 @dataclass
@@ -88,13 +141,24 @@ class Console:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._render = structlog.dev.ConsoleRenderer(colors=True) if self._stream.isatty() else None
+        self._renderer = structlog.dev.ConsoleRenderer(colors=True) if self._stream.isatty() else None
 
     def show(self, line: str, event: Mapping[str, Any]) -> None:
-        shown = line if self._render is None else str(self._render(None, "", dict(event)))
+        shown = line if self._renderer is None else self._readable(self._renderer, event)
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(shown + "\n")
             self._stream.flush()
+
+    def _readable(self, render: structlog.dev.ConsoleRenderer, event: Mapping[str, Any]) -> str:
+        shown = {name: event[name] for name in ("timestamp", "level", "event")}
+        match event["event"]:
+            case "attempt":
+                shown["event"] = attempt_line(event)
+            case "traceback":
+                shown["event"] = f"traceback of task {event['task_id']}\n{event['text']}"
+            case _:
+                shown = dict(event)
+        return str(render(None, "", shown))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,26 @@
 """Prometheus metrics of a worker, fed by the recorder."""
 
+import platform
+import signal
+from collections.abc import Iterator, Sequence
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from perago import distribution
 from perago.conductor import reporting
-from perago.events import Done, Event, Phase, Progress, Removed, Revoked
+from perago.errors import AttemptError, ConductorError, LakeError, PeragoError, TaskStatus
+from perago.events import Done, Event, Phase, Progress, Removal, Removed, Revoked
+from perago.model import Outcome
 from perago.process.exit_status import ExitStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+
+
+_DELIVERIES = ("accepted", "superseded", "unknown")
+_COMMON_ENDS = (1, -signal.SIGABRT, -signal.SIGKILL, -signal.SIGSEGV, -signal.SIGTERM)
+NO_CODE = ("none", "other")
+"""`code` and `error` of an exception that is not Perago's."""
 
 
 def delivery_word(delivery: reporting.Delivery) -> str:
@@ -32,6 +45,7 @@ class Metrics:
             ["task", "status", "delivery"],
             registry=own,
         )
+        self._errors = Counter("perago_attempt_errors", "Attempts that failed, by error", ["task", "code", "error"], registry=own)
         self._phases = Histogram(
             "perago_phase_seconds", "Time per phase of an attempt", ["task", "phase"], buckets=_SECONDS, registry=own
         )
@@ -55,12 +69,36 @@ class Metrics:
         self._slots = Gauge("perago_slots", "Slots of this worker", registry=own)
         self._conductor_up = Gauge("perago_conductor_up", "Whether Conductor responded to the last request", registry=own)
         self._conductor_up.set(1)
+        self._lakefs_up = Gauge("perago_lakefs_up", "Whether lakeFS responds; 1 if no task of this worker needs it", registry=own)
+        self._lakefs_up.set(1)
+        self._build = Gauge("perago_build_info", "Always 1", ["version", "python"], registry=own)
+        self._build.labels(distribution.version(), platform.python_version()).set(1)
+
+    def start_at_zero(self, tasks: Sequence[str]) -> None:
+        """Create the counters of these tasks: `increase()` of Prometheus does not see the first value of a new one."""
+        for task in tasks:
+            for status in TaskStatus:
+                for delivery in _DELIVERIES:
+                    self._attempts.labels(task, status.value, delivery)
+            for code, error in (NO_CODE, *_errors_of_attempts()):
+                self._errors.labels(task, code, error)
+            for removal in Removal:
+                self._removed.labels(task, removal.value)
+            for phase in (Phase.DOWNLOAD, Phase.DIFF, Phase.STAGE):
+                self._bytes.labels(task, phase.value)
+            for counter in (self._fence_refusals, self._revocations, self._cancelled):
+                counter.labels(task)
+        for code in _COMMON_ENDS:
+            self._restarts.labels(str(ExitStatus(code)))
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
 
-    def reported(self, task: str, status: str, delivery: reporting.Delivery) -> None:
-        self._attempts.labels(task, status, delivery_word(delivery)).inc()
+    def reported(self, task: str, outcome: Outcome, delivery: reporting.Delivery) -> None:
+        self._attempts.labels(task, outcome.status.value, delivery_word(delivery)).inc()
+        if outcome.status is not TaskStatus.COMPLETED:
+            code, error = (outcome.code, outcome.error or "") if outcome.code else NO_CODE
+            self._errors.labels(task, code, error).inc()
 
     def observe(self, task: str, event: Event) -> None:
         match event:
@@ -92,3 +130,18 @@ class Metrics:
 
     def conductor(self, *, up: bool) -> None:
         self._conductor_up.set(1 if up else 0)
+
+    def lakefs(self, *, up: bool) -> None:
+        self._lakefs_up.set(1 if up else 0)
+
+
+def _errors_of_attempts() -> list[tuple[str, str]]:
+    """Code and class of every error that may end an attempt."""
+    kinds = {kind for base in (AttemptError, LakeError, ConductorError) for kind in _tree(base)}
+    return sorted((kind.code, kind.__name__) for kind in kinds if kind.code)
+
+
+def _tree(kind: type[PeragoError]) -> Iterator[type[PeragoError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _tree(below)

@@ -45,12 +45,12 @@ class CancelRequested(OfAttempt):
 
 @dataclass(frozen=True, slots=True)
 class AttemptReported(OfAttempt):
-    """The end of an attempt. `stats` is the summary of its `AttemptStats`."""
+    """The end of an attempt. `about` has its origin and the summary of its `AttemptStats`, as log fields."""
 
     slot: str
     outcome: Outcome
     delivery: reporting.Delivery
-    stats: dict[str, Any]
+    about: dict[str, Any]
     was_cancelled: bool
 
 
@@ -131,6 +131,7 @@ class Recorder:
     def __init__(self, counters: metrics.Metrics, log: logs.Logger) -> None:
         self.recent: collections.deque[dict[str, Any]] = collections.deque(maxlen=RECENT)
         self.conductor_is_up = True
+        self.lakefs_is_up = True
         self.cancelled = 0
         """Attempts that were cancelled and did not complete."""
         self._metrics = counters
@@ -159,8 +160,10 @@ class Recorder:
                 if self._set_conductor(up=True):
                     self._log.info("Conductor can be reached again")
             case LakefsFailed():
+                self._set_lakefs(up=False)
                 self._log.error("lakeFS does not respond; tasks that need it are not polled until it does")
             case LakefsAnswered():
+                self._set_lakefs(up=True)
                 self._log.info("lakeFS responds again")
             case LostTaskReturned():
                 text = "returned a task to its queue: the reply to its poll was lost"
@@ -198,16 +201,15 @@ class Recorder:
         """Write one line with the outcome of the attempt, followed by its traceback if there is one."""
         outcome, delivery = event.outcome, metrics.delivery_word(event.delivery)
         self.cancelled += event.was_cancelled and outcome.status is not TaskStatus.COMPLETED
-        self._metrics.reported(event.attempt.task_type, outcome.status.value, event.delivery)
+        self._metrics.reported(event.attempt.task_type, outcome, event.delivery)
         line = {
             **_fields(event),
             "slot": event.slot,
             "status": outcome.status.value,
             "delivery": delivery,
-            **event.stats,
+            **event.about,
+            **logs.of_outcome(outcome),
         }
-        if outcome.reason is not None:
-            line["reason"] = outcome.reason
         if not isinstance(event.delivery, reporting.Accepted):
             line["delivery_reason"] = event.delivery.reason
         succeeded = outcome.status is TaskStatus.COMPLETED and delivery == "accepted"
@@ -223,6 +225,10 @@ class Recorder:
         self.conductor_is_up = up
         self._metrics.conductor(up=up)
         return True
+
+    def _set_lakefs(self, *, up: bool) -> None:
+        self.lakefs_is_up = up
+        self._metrics.lakefs(up=up)
 
 
 def _fields(event: OfAttempt) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class Reporter:
     ) -> None:
         if attempt.exit_status is not None:
             self._context.start(self._context.calls.run(self._clean_up, attempt))
+        outcome = replace(outcome, printed=attempt.printed.take())
         delivery = await self.deliver(attempt, outcome, next_poll)
         if isinstance(delivery, reporting.Superseded) and delivery.accepted is not None and attempt.facts.needs_lake:
             self._context.start(self._restore_accepted(attempt, delivery.accepted))
@@ -73,7 +74,7 @@ class Reporter:
                 slot,
                 outcome,
                 delivery,
-                attempt.stats.summary(),
+                {**attempt.origin, **attempt.stats.summary()},
                 was_cancelled=attempt.cancellation.done(),
             )
         )
@@ -88,7 +89,9 @@ class Reporter:
                 delivery = await self._deliver(attempt, outcome, next_poll)
             except ConductorRejected as error:
                 reason = f"Conductor rejected the result: {error}"
-                refused = replace(outcome, status=TaskStatus.FAILED, output=None, reason=reason)
+                refused = replace(
+                    outcome, status=TaskStatus.FAILED, output=None, reason=reason, error=type(error).__name__, code=error.code
+                )
                 try:
                     delivery = await self._deliver(attempt, refused)
                 except ConductorRejected as again:

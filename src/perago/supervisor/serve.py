@@ -33,7 +33,7 @@ from perago.supervisor import (
     worker_name,
 )
 from perago.supervisor.context import BlockingCalls, WorkerContext, log_defects
-from perago.supervisor.health_server import HealthServer
+from perago.supervisor.health_server import HealthServer, Readiness, readiness
 from perago.supervisor.lost_polls import LostPolls
 from perago.supervisor.metrics import Metrics
 from perago.supervisor.poller import Poller, PollTarget
@@ -132,6 +132,7 @@ class Supervisor:
         )
         self._is_serving = False
         self._lake: LakeFS | None = None
+        self._all_need_lakefs = False
         self._started_at = time.time()
 
     async def run(self, *, wait_after_error: bool = False) -> ExitCode:
@@ -159,6 +160,8 @@ class Supervisor:
         tasks = await self._load_modules()
         if tasks is None or not await self._unless_stopped(self._preflight(tasks)):
             return ExitCode.STOPPED
+        self._metrics.start_at_zero([task.task_type for task in tasks])
+        self._all_need_lakefs = all(task.needs_lake for task in tasks)
         self._slots += [Slot(self._name.of_process(number), self._slot_setup) for number in range(2, self._options.slots + 1)]
         async with self._status_file() as status:
             return await self._serve(tasks, status)
@@ -219,7 +222,7 @@ class Supervisor:
         if self._options.metrics_port is None:
             yield
             return
-        server = HealthServer(self._render_metrics, self._is_ready)
+        server = HealthServer(self._render_metrics, self._readiness)
         port = await server.start(self._options.metrics_host, self._options.metrics_port)
         self._log.info("serving metrics and health checks", port=port)
         try:
@@ -291,10 +294,10 @@ class Supervisor:
             slots.cancel()
 
     def _lakefs_health(self, tasks: Sequence[ipc.TaskFacts], poller: Poller) -> lakefs_health.LakefsHealth | None:
-        if self._settings.lakefs is None:
+        types = [TaskType(task.task_type) for task in tasks if task.needs_lake]
+        if self._settings.lakefs is None or not types:
             return None
         url = self._settings.lakefs.url
-        types = [TaskType(task.task_type) for task in tasks if task.needs_lake]
         return lakefs_health.LakefsHealth(self._calls, poller, types, lambda: lakefs_health.answers(url), self._recorder.observe)
 
     def _kill_executors(self) -> None:
@@ -338,6 +341,7 @@ class Supervisor:
             "modules": list(self._options.modules),
             "state": "stopping" if self._shutdown.is_draining else "serving",
             "conductor_is_up": self._recorder.conductor_is_up,
+            "lakefs_is_up": self._recorder.lakefs_is_up,
             "slots": [slot.describe() for slot in self._slots],
             "recent": list(self._recorder.recent),
         }
@@ -346,10 +350,15 @@ class Supervisor:
         self._metrics.slots(self._busy, len(self._slots))
         return self._metrics.render()
 
-    def _is_ready(self) -> bool:
-        """Whether it can run a task now or after an attempt; a worker that only restarts executors is not ready."""
-        is_up = self._recorder.conductor_is_up
-        return self._is_serving and not self._shutdown.is_draining and is_up and any(slot.can_run for slot in self._slots)
+    def _readiness(self) -> Readiness:
+        return readiness(
+            is_starting=not self._is_serving,
+            is_stopping=self._shutdown.is_draining,
+            conductor_is_up=self._recorder.conductor_is_up,
+            can_run=any(slot.can_run for slot in self._slots),
+            lakefs_is_up=self._recorder.lakefs_is_up,
+            all_need_lakefs=self._all_need_lakefs,
+        )
 
     @property
     def _busy(self) -> int:

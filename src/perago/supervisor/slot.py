@@ -1,7 +1,6 @@
 """A slot: a fixed name with one executor process at a time, which runs one attempt at a time."""
 
 import asyncio
-import collections
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 from perago import ipc
 from perago.attempt import lost_executor
 from perago.attempt import outcome as failures
-from perago.errors import TaskInputError, TaskStatus
+from perago.errors import AttemptCancelled, TaskInputError
 from perago.model import ExecutionId, Outcome
 from perago.process.backoff import Backoff
 from perago.process.exit_status import ExitStatus
@@ -28,8 +27,6 @@ HARD_SECONDS = 1.0
 """The same after a hard stop; also the time that an executor has to exit when its channel is closed."""
 KILL_SECONDS = 6.0
 """Seconds that a guardian has to kill everything before it is killed itself; slightly more than it needs."""
-KEPT_LINES = 40
-"""Last lines of stderr that are reported if the executor dies."""
 OUTPUT_TURNS = 3
 """Turns of the event loop after an attempt in which the last output of its body is read and still attributed to it."""
 RESTART_BACKOFF = Backoff(first=0.5, longest=30.0)
@@ -63,7 +60,6 @@ class Slot:
         self._pid: int | None = None
         self._is_ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._exits_in_a_row = 0
-        self._last_lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
         self._log: logs.Logger = None
         self._file: logs.LogFile | None = None
 
@@ -83,6 +79,7 @@ class Slot:
             stats = self.attempt.stats
             about["attempt"] = {
                 **logs.of_attempt(self.attempt.attempt, self.attempt.execution_id),
+                **self.attempt.origin,
                 "phase": stats.phase.value,
                 "progress": stats.progress_text(),
                 "seconds": round(time.monotonic() - stats.began, 1),
@@ -95,9 +92,10 @@ class Slot:
         """Start a new process; returns before it is ready."""
         self._is_ready = asyncio.get_running_loop().create_future()
         self.state = "starting"
-        self._last_lines.clear()
         self._pid = None
-        self._process = ExecutorProcess.start(self._setup.modules, self._on_message, self._on_line, self._setup.orphan_reaper)
+        self._process = ExecutorProcess.start(
+            self._setup.modules, self._on_message, self._on_line, lambda: self.attempt, self._setup.orphan_reaper
+        )
         if self._file is not None:
             self._file.close()
         self._log, self._file = self._setup.log_files.logger(self.name, self._process.pid)
@@ -153,7 +151,7 @@ class Slot:
             while not self.can_run:
                 # It ended after its last attempt. This attempt has not started, so the next process can run it.
                 if not await self.ready():
-                    return Outcome(TaskStatus.FAILED, None, "the worker stopped before the attempt started")
+                    return failures.failed(AttemptCancelled("the worker stopped before the attempt started"))
                 self.state = "busy"
             return await self._run(attempt)
         finally:
@@ -179,7 +177,7 @@ class Slot:
             await self._read_output(process)
             return attempt.outcome.result()
         attempt.exit_status = process.ended.result()
-        lost = executor_lost(attempt, attempt.exit_status, self._last_lines)
+        lost = executor_lost(attempt, attempt.exit_status, attempt.printed.take())
         attempt.finish(lost)
         return lost
 
@@ -225,18 +223,19 @@ class Slot:
                 if not self._is_ready.done():
                     self._is_ready.set_result(None)
             case ipc.LogLine(level, text):
-                self._write_log(level, text)
+                self._write_log(level, text, self.attempt)
             case _:
                 if self.attempt is not None:
                     self.attempt.handle_message(message)
 
-    def _on_line(self, stream: str, line: str) -> None:
-        if stream == "stderr":
-            self._last_lines.append(line)
-        self._write_log("info", line, stream=stream)
+    def _on_line(self, stream: str, line: str, attempt: SupervisedAttempt | None) -> None:
+        """`attempt` was running when the line was read; it may have ended since."""
+        if attempt is not None:
+            attempt.printed.add(stream, line)
+        self._write_log("info", line, attempt, stream=stream)
 
-    def _write_log(self, level: str, text: str, **fields: str) -> None:
-        about = {} if self.attempt is None else logs.of_attempt(self.attempt.attempt, self.attempt.execution_id)
+    def _write_log(self, level: str, text: str, attempt: SupervisedAttempt | None, **fields: str) -> None:
+        about = {} if attempt is None else logs.of_attempt(attempt.attempt, attempt.execution_id)
         getattr(self._log, level)(text, **about, **fields)
 
 

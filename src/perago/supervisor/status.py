@@ -15,13 +15,18 @@ from perago.process.lock_file import LockFile, is_locked
 DIRECTORY = ".workers"
 
 
+DEAD_SECONDS = 3600.0
+"""How long a worker that died is shown."""
+
+
 @dataclass(frozen=True, slots=True)
-class RunningWorker:
-    """A running worker, and the state that it wrote `age` seconds ago."""
+class WorkerState:
+    """A worker, and the state that it wrote `age` seconds ago. One that was stopped has none; one that died has its last."""
 
     pid: int
     state: dict[str, Any]
     age: float
+    is_running: bool
 
 
 class StatusFile:
@@ -51,19 +56,26 @@ class StatusFile:
         self._lock.close()
 
 
-def running_workers(log_root: Path) -> list[RunningWorker]:
-    """All workers of this log root whose lock is held; files of dead ones are removed."""
+def running_workers(log_root: Path) -> list[WorkerState]:
+    """All workers of this log root whose lock is held."""
+    return [worker for worker in all_workers(log_root) if worker.is_running]
+
+
+def all_workers(log_root: Path) -> list[WorkerState]:
+    """The running workers of this log root, and those that died not long ago; files of other dead ones are removed."""
     return [worker for lock in sorted((log_root / DIRECTORY).glob("*.lock")) for worker in _read(lock)]
 
 
-def _read(lock: Path) -> Iterator[RunningWorker]:
+def _read(lock: Path) -> Iterator[WorkerState]:
     state = lock.with_suffix(".json")
     try:
-        if not is_locked(lock):
+        is_running = is_locked(lock)
+        age = time.time() - state.stat().st_mtime if is_running or state.exists() else DEAD_SECONDS
+        if not is_running and age >= DEAD_SECONDS:
             for suffix in (".new", ".json", ".lock"):
                 lock.with_suffix(suffix).unlink(missing_ok=True)
             return
-        yield RunningWorker(int(lock.stem), json.loads(state.read_text()), time.time() - state.stat().st_mtime)
+        yield WorkerState(int(lock.stem), json.loads(state.read_text()), age, is_running)
     except (OSError, ValueError):
         # It has just started or just ended.
         return

@@ -33,9 +33,10 @@ from perago.model import (
 from perago.process import waiting
 from perago.process.exit_status import ExitStatus
 from perago.protocol import fence
-from perago.supervisor import recorder
+from perago.supervisor import logs, printed_lines, recorder
 from perago.supervisor.attempt_stats import AttemptStats
 from perago.supervisor.context import WorkerContext
+from perago.supervisor.printed_lines import PrintedLines
 
 CHECK_SECONDS = 5.0
 """Time between two checks whether the attempt is current, and so the longest delay of a cancellation."""
@@ -63,6 +64,7 @@ class SupervisedAttempt:
         self.execution_id = execution_id
         self.lease = lease.start(polled.response_timeout_seconds, polled_at, self.facts.heartbeat_seconds)
         self.stats = AttemptStats(time.monotonic())
+        self.printed = PrintedLines(self.stats.began + printed_lines.FIRST_SECONDS)
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
         self.cancellation: asyncio.Future[str] = loop.create_future()
         """Done, with the reason, when the attempt is cancelled."""
@@ -87,6 +89,11 @@ class SupervisedAttempt:
                 return WorkspaceRef(Repository(repository), BranchName(branch), CommitId(ref))
             case _:
                 return None
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Log fields: the step of the workflow, and the data that it starts from."""
+        return logs.of_origin(self.attempt, self.polled.workflow_name, self.workspace)
 
     @property
     def cancel_reason(self) -> str | None:
@@ -116,7 +123,7 @@ class SupervisedAttempt:
         log_progress = self.stats.progress_is_due(event, time.monotonic())
         self._context.observe(recorder.AttemptEvent(self.attempt, self.execution_id, event, log_progress))
         if log_progress and isinstance(event, events.Progress):
-            self._context.start(self.write_task_log(event.note))
+            self.printed.add("progress", event.note)
 
     def finish(self, outcome: Outcome) -> None:
         if not self.outcome.done():
@@ -130,10 +137,10 @@ class SupervisedAttempt:
             answer = ipc.Answer(request, self.lease.deadline, error=type(error).__name__, message=str(error))
         self._send(self.execution_id, answer)
 
-    async def write_task_log(self, line: str) -> None:
-        """Add a line to Conductor's task log. Errors are ignored: the line is for information only."""
+    async def write_task_log(self, *lines: str) -> None:
+        """Add an entry to Conductor's task log. Errors are ignored: the lines are for information only."""
         with contextlib.suppress(ConductorError):
-            await self._context.calls.run(self._conductor.log, self.attempt.task_id, [line])
+            await self._context.calls.run(self._conductor.log, self.attempt.task_id, lines)
 
     # the lease
 
@@ -155,6 +162,8 @@ class SupervisedAttempt:
         pause = 0.0
         while not await self._is_over_within(pause):
             now = time.monotonic()
+            if entry := self.printed.entry(now):
+                self._context.start(self.write_task_log(*entry))
             if self.lease.lost(now):
                 self.cancel("the lease expired while Conductor could not be reached")
             elif 0 < self.polled.timeout_seconds <= now - self.stats.began:

@@ -158,6 +158,13 @@ def flood(params: Params) -> None:
         os.write(1, b"y\n" * 10_000)
 
 
+def print_and_die(params: Params) -> None:
+    """Print more than the supervisor reads at once, then a last line without an end, and crash."""
+    os.write(1, b"".join(b"%d\n" % number for number in range(5000)))
+    os.write(2, b"the last words")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 DAEMON = """
 import subprocess
 away = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -177,6 +184,8 @@ def speak(params: Params) -> None:
     print("a line on stdout ü")  # noqa: T201
     print("a line on stderr", file=sys.stderr)  # noqa: T201
     os.write(1, b"bytes \xff straight to the descriptor\n")
+    if params.text:
+        wait_at(params.text)
 
 
 ACTIONS: dict[str, Callable[[Params], object]] = {
@@ -206,6 +215,7 @@ ACTIONS: dict[str, Callable[[Params], object]] = {
     "daemon": start_a_daemon,
     "print": speak,
     "flood": flood,
+    "print-and-die": print_and_die,
 }
 
 
