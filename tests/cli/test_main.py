@@ -59,7 +59,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["perago", "d"], ["doctor", "dev", "demo"]),
+        (["perago", "de"], ["dev", "demo"]),
         (["perago", "run", "--wo"], ["--workspace"]),
         (["perago", "check", "wo"], ["words"]),
     ],
