@@ -29,7 +29,7 @@ from perago.spark import runtime
 
 TESTS = Path(__file__).parent
 SLOW_TESTS = TESTS / "simulation"
-LONG_TESTS = {*(TESTS / name for name in ("dev", "docs", "publication", "spark")), SLOW_TESTS}
+LONG_TESTS = {*(TESTS / name for name in ("dev", "docs", "publication", "spark", "supervisor")), SLOW_TESTS}
 SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "checker"})
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []

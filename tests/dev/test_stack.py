@@ -126,7 +126,7 @@ def own(installed_servers: None) -> Generator[Stack]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["conductor", "lakefs"])
+@pytest.mark.parametrize("name", [pytest.param("conductor", marks=pytest.mark.chaos), "lakefs"])
 def test_killed_server_is_noticed_within_two_seconds_and_can_be_restarted(own: Stack, name: str) -> None:
     before = own.endpoints
     server = getattr(own, name)

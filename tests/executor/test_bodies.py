@@ -108,7 +108,10 @@ def test_a_body_runs_in_its_workspace_and_what_can_only_fail_does_so_before(harn
 def refusal(harness: WorkerHarness, gate: object, workspace: object) -> str:
     workflow = harness.real.start_workflow([harness.step(GROW, "it", {"gate": str(gate)}, workspace)])
     assert harness.ended(workflow) == "FAILED"
-    return harness.tasks(workflow)[0]["reasonForIncompletion"]
+    reason, bracket, code = harness.tasks(workflow)[0]["reasonForIncompletion"].rpartition(" [PG-")
+    assert bracket
+    assert code.endswith("]")
+    return reason
 
 
 def test_forked_child_that_returns_from_the_body_reports_nothing(harness: WorkerHarness) -> None:

@@ -118,6 +118,7 @@ def run_and_kill_half_way(harness: SparkHarness, kill: Callable[[], object]) -> 
     return outcome
 
 
+@pytest.mark.chaos
 def test_an_executor_killed_in_the_middle_of_a_write_costs_time_only(harness: SparkHarness, two_workers: Cluster) -> None:
     assert completed(run_and_kill_half_way(harness, two_workers.kill_one_executor))
     assert published(harness, "out") == list(range(12))
