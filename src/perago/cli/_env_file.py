@@ -58,7 +58,7 @@ def write(path: Path, endpoints: Endpoints) -> Written:
 
 
 def take_back(path: Path, endpoints: Endpoints, made: Written) -> None:
-    """Restore what `write` replaced. Lines that somebody changed since then are kept."""
+    """Restore what `write` replaced. Lines that were edited since then are kept."""
     try:
         now = _read(path)
         left = None if now is None else restored(now, made, assignments(endpoints))
