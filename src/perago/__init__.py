@@ -27,11 +27,13 @@ if TYPE_CHECKING:
         TaskResultError,
         TaskTerminalError,
     )
+    from perago.pipeline.flow import Flow, pipeline
 
     __version__: str
 
 __all__ = [
     "ExecutionLimits",
+    "Flow",
     "GuardrailViolation",
     "PeragoError",
     "PostGuardrailViolation",
@@ -52,6 +54,7 @@ __all__ = [
     "WorkspaceSpec",
     "cancelled",
     "forbid_glob",
+    "pipeline",
     "require_dir",
     "require_file",
     "require_glob",
@@ -65,6 +68,7 @@ _HOMES = {
     "declare.spark_workspace": ("SparkWorkspace",),
     "declare.task": ("task",),
     "declare.workspace_spec": ("WorkspaceSpec",),
+    "pipeline.flow": ("Flow",),
 }
 """Where names are defined; all others are errors."""
 
@@ -74,6 +78,8 @@ def __getattr__(name: str) -> object:
         return import_module("perago.distribution").version()
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "pipeline":
+        return import_module("perago.pipeline")  # is called as the decorator
     home = next((home for home, names in _HOMES.items() if name in names), "errors")
     globals()[name] = value = getattr(import_module(f"perago.{home}"), name)
     return value

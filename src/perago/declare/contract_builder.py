@@ -33,13 +33,14 @@ def build_contract(function: Callable[..., Any], *, has_workspace: bool) -> Cont
     read = signature.read(function, has_workspace=has_workspace)
     if not isinstance(read, Signature):
         return ContractResult(None, tuple(read))
-    params, result = _inspected(read.params, "params"), _inspected(read.result, "result")
+    params, result = inspected(read.params, "params"), inspected(read.result, "result")
     warnings = tuple(dict.fromkeys([*params.warnings, *result.warnings]))
     problems = (*params.problems, *result.problems)
     return ContractResult(None, problems, warnings) if problems else _with_schemas(read, warnings)
 
 
-def _inspected(model: type[BaseModel], direction: json_support.Direction) -> json_support.Findings:
+def inspected(model: type[BaseModel], direction: json_support.Direction) -> json_support.Findings:
+    """Whether a model has a JSON form in that direction."""
     try:
         model.model_rebuild()
     except PydanticUndefinedAnnotation as missing:

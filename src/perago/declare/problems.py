@@ -23,9 +23,9 @@ class Problem:
         return f"{self.field}: {self.what}" if self.field else self.what
 
 
-def definition_error(module: str, task: str | None, problems: Sequence[Problem]) -> TaskDefinitionError:
+def definition_error(module: str, name: str | None, problems: Sequence[Problem], what: str = "task") -> TaskDefinitionError:
     """One line for one problem; a heading and a line each for several."""
-    where = f"{module}: task {task!r}" if task else module
+    where = f"{module}: {what} {name!r}" if name else module
     if len(problems) == 1:
         return TaskDefinitionError(f"{where}: {problems[0]}")
     lines = "".join(f"\n  - {problem}" for problem in problems)

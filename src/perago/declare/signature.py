@@ -90,7 +90,7 @@ def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signatu
         problems.append(Problem("signature.workspace", f"must be annotated Path or SparkWorkspace, not {hints['workspace']}"))
     for name in ("params", "return"):
         if name in hints:
-            problems += _model_problems(f"signature.{name}", hints[name])
+            problems += model_problems(f"signature.{name}", hints[name])
     params, result = hints.get("params"), hints.get("return")
     if problems or kind is None or not isinstance(params, type) or not isinstance(result, type):
         return problems
@@ -105,7 +105,8 @@ def _kind(hints: Mapping[str, object]) -> WorkspaceKind | None:
     return WorkspaceKind.SPARK if annotation is SparkWorkspace else None
 
 
-def _model_problems(field: str, annotation: object) -> Iterator[Problem]:
+def model_problems(field: str, annotation: object) -> Iterator[Problem]:
+    """Why an annotation is no model that a contract can have."""
     shown = str(getattr(annotation, "__name__", annotation))
     if not isinstance(annotation, type) or not issubclass(annotation, BaseModel) or annotation is BaseModel:
         yield Problem(field, f"must be a Pydantic model (class X(BaseModel)), not {shown}")
