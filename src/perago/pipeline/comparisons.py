@@ -40,6 +40,8 @@ def constant(value: object) -> graph.Constant | str:
         value = value.value
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return graph.Constant(value.isoformat())
+    if isinstance(value, uuid.UUID):
+        return graph.Constant(str(value))
     if isinstance(value, float) and not math.isfinite(value):
         return f"cannot be compared with {value}: JSON has no such number"
     if isinstance(value, int) and abs(value) > LARGEST_WHOLE:

@@ -1,23 +1,17 @@
 """Compiles the nodes of a pipeline, one after another, with the workspace that each leaves for the next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from perago.declare.signature import WorkspaceKind
-from perago.declare.task import TaskDeclaration
-from perago.pipeline import graph
-from perago.pipeline.expressions import Expressions
+from perago.pipeline import compiled_blocks, compiled_each, graph
+from perago.pipeline import reference_names as names
+from perago.pipeline.conductor_tasks import Compiled, Json, inline, jq, simple, task_input
+from perago.pipeline.expressions import Expressions, output
 
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """Tasks in order, and the expression of the workspace after the last of them."""
-
-    tasks: list[Json]
-    workspace: str
+_SECONDS_UNTIL = (
+    "(function() { var t = String($.moment); if (!/(Z|[+-]\\d\\d:?\\d\\d)$/.test(t)) { t += 'Z'; } "
+    "return Math.max(0, Math.ceil((new Date(t) - Date.now()) / 1000)) + ' seconds'; })()"
+)
+"""Conductor's own `until` knows minutes only, and no ISO 8601."""
 
 
 def compile_nodes(nodes: Sequence[graph.Node], workspace: str, expressions: Expressions) -> Compiled:
@@ -33,21 +27,48 @@ def _compile(node: graph.Node, workspace: str, expressions: Expressions) -> Comp
     match node:
         case graph.Step():
             return _step(node, workspace, expressions)
-        case _:
-            raise NotImplementedError(type(node).__name__)
+        case graph.Fork() | graph.When() | graph.Repeat():
+            return compiled_blocks.block(node, workspace, expressions, compile_nodes)
+        case graph.Each():
+            return compiled_each.each(node, workspace, expressions)
+        case graph.Call():
+            return _call(node, workspace, expressions)
+        case graph.Wait():
+            return Compiled(_wait(node, expressions), workspace)
 
 
 def _step(node: graph.Step, workspace: str, expressions: Expressions) -> Compiled:
-    params = {name: expressions.value(value) for name, value in node.params.items()}
-    task = simple(node.task.name, node.ref, task_input(node.task, workspace, params))
-    if node.optional:
-        task["optional"] = True
-    return Compiled([task], f"${{{node.ref}.output.workspace}}" if node.writes else workspace)
+    task = simple(node.task.name, node.ref, task_input(node.task, workspace, expressions.values(node.params)))
+    after = output(node.ref, "workspace")
+    if not node.optional:
+        return Compiled([task], after if node.writes else workspace)
+    task["optional"] = True
+    if not node.writes:
+        return Compiled([task], workspace)
+    # An attempt that failed has no output.
+    end = jq(names.end(node.ref), ".after // .before", {"after": after, "before": workspace})
+    return Compiled([task, end], output(names.end(node.ref), "result"))
 
 
-def simple(name: str, ref: str, given: Json) -> Json:
-    return {"name": name, "taskReferenceName": ref, "type": "SIMPLE", "inputParameters": given}
+def _call(node: graph.Call, workspace: str, expressions: Expressions) -> Compiled:
+    called = node.pipeline
+    given = {**({"workspace": workspace} if called.has_workspace else {}), **expressions.values(node.inputs)}
+    task = {
+        "name": called.name,
+        "taskReferenceName": node.ref,
+        "type": "SUB_WORKFLOW",
+        "subWorkflowParam": {"name": called.name},
+        "inputParameters": given,
+    }
+    return Compiled([task], output(node.ref, "workspace") if called.writes else workspace)
 
 
-def task_input(task: TaskDeclaration, workspace: str, params: Any) -> Json:
-    return {"params": params} if task.kind is WorkspaceKind.NONE else {"workspace": workspace, "params": params}
+def _wait(node: graph.Wait, expressions: Expressions) -> list[Json]:
+    if node.until is None:
+        return [_waiting(node.ref, f"{node.seconds} seconds")]
+    begin = inline(names.begin(node.ref), _SECONDS_UNTIL, {"moment": expressions.value(node.until)})
+    return [begin, _waiting(node.ref, output(names.begin(node.ref), "result"))]
+
+
+def _waiting(ref: str, duration: str) -> Json:
+    return {"name": "wait", "taskReferenceName": ref, "type": "WAIT", "inputParameters": {"duration": duration}}

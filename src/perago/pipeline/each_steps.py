@@ -17,7 +17,7 @@ def each(declaration: Declaration, items: object, task: object, params: Mapping[
     found = steps.declared_task(task)
     name = declaration.take_ref(ref, steps.function_name(task))
     where = f"each {name}"
-    given = dict(params)
+    given = steps.renamed(params, found.contract.params)
     direct = _item_parameter(declaration, where, found.contract.params, given)
     if direct is not None and direct not in given:
         given[direct] = _item_symbol(declaration)

@@ -48,7 +48,7 @@ class Reference:
 
     source: Source
     path: tuple[str, ...] = ()
-    """Names of fields, as JSON has them."""
+    """Names of fields, as JSON has them. A path through null gives null."""
     annotation: Any = Any
     """The Python type that the field's model declares."""
 

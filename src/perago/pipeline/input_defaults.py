@@ -6,7 +6,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from perago.pipeline.declaration import Declaration
-from perago.pipeline.model_fields import Form, fields
+from perago.pipeline.model_fields import Form, fields, may_be_null
 from perago.pipeline.values import Converter
 
 
@@ -20,6 +20,9 @@ def check(declaration: Declaration, model: type[BaseModel]) -> None:
         else:
             default = info.get_default(call_default_factory=True, validated_data={})
             Converter(declaration).literal(default, field.annotation, f"inputs.{field.name}, default")
+            if default is not None and may_be_null(field.annotation):
+                what = "accepts None, which Conductor would replace by the default; make None the default, or do not accept it"
+                declaration.problem(f"inputs.{field.name}", what)
 
 
 def template(model: type[BaseModel]) -> dict[str, object]:

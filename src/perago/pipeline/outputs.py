@@ -8,6 +8,7 @@ from perago.pipeline import graph, model_fields, symbols, type_rules
 from perago.pipeline.declaration import Declaration
 from perago.pipeline.model_fields import Form
 from perago.pipeline.symbols import Symbol
+from perago.pipeline.type_rules import Forms
 from perago.pipeline.values import Converter
 
 
@@ -29,7 +30,7 @@ def convert(declaration: Declaration, returned: object, model: type[BaseModel] |
 def _of_symbol(declaration: Declaration, returned: Symbol, model: type[BaseModel]) -> Mapping[str, graph.Value]:
     """A result that is returned as it is: each of its fields."""
     what = symbols.known(returned)
-    if not type_rules.fits(what.reference.annotation, model, Form.READ):
+    if not type_rules.fits(what.reference.annotation, model, Forms(what.form, Form.WRITTEN)):
         shown = type_rules.shown(what.reference.annotation)
         declaration.problem("return", f"must be {model.__name__}; {what.label} is {shown}")
         return {}

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import BaseModel
+
 from perago.declare.task import TaskDeclaration, declaration_of
 from perago.pipeline import attached, graph, symbols
 from perago.pipeline.declaration import Declaration
@@ -25,7 +27,7 @@ def step(
         declaration.problem(where, f"the second argument must be {found.contract.params.__name__}, the params model of the task")
     if not isinstance(optional, bool):
         declaration.problem(where, f"optional must be True or False, not {optional!r}")
-    given = Converter(declaration).model_fields(params, found.contract.params, f"{where}, params")
+    given = Converter(declaration).model_fields(renamed(params, found.contract.params), found.contract.params, f"{where}, params")
     declaration.add(graph.Step(name, found, given, optional=bool(optional)))
     result = found.contract.result
     return declaration.result(name, result | None if optional else result, optional=bool(optional))
@@ -41,7 +43,7 @@ def call(declaration: Declaration, pipeline: object, inputs: Mapping[str, object
         declaration.problem(where, f"the pipeline {declaration.name!r} calls itself; use flow.repeat")
     given: dict[str, graph.Value] = {}
     if called.inputs is not None:
-        given = Converter(declaration).model_fields(inputs, called.inputs, f"{where}, inputs")
+        given = Converter(declaration).model_fields(renamed(inputs, called.inputs), called.inputs, f"{where}, inputs")
     elif inputs:
         declaration.problem(where, f"the pipeline {called.name!r} takes no inputs, not {', '.join(inputs)}")
     declaration.add(graph.Call(name, called, given))
@@ -56,6 +58,14 @@ def declared_task(task: object) -> TaskDeclaration:
     if attached.pipeline_of(task) is not None:
         symbols.refuse(f"step {function_name(task)}", "is a pipeline; use flow.call")
     return symbols.refuse("flow.step", f"takes a function with @task, not {_described(task)}")
+
+
+def renamed(given: Mapping[str, object], model: type[BaseModel]) -> dict[str, object]:
+    """Parameters named `ref` or `optional`, which mean something else here, are given as `ref_` and `optional_`."""
+    hidden = {
+        f"{name}_": name for name in ("ref", "optional") if name in model.model_fields and f"{name}_" not in model.model_fields
+    }
+    return {hidden.get(name, name): value for name, value in given.items()}
 
 
 def function_name(function: object) -> str:

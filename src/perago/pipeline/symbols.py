@@ -122,16 +122,19 @@ def _field(what: Known, name: str) -> Known:
             what.label,
             f"is {type_rules.shown(annotation)}, which has no field {name!r} to refer to; let a task return what is needed",
         )
-    if model_fields.may_be_null(annotation):
-        what.declaration.problem(what.label, f"may be None, so it has no field {name!r} to rely on; let a task decide")
     found = model_fields.fields(model, what.form)
     if name not in found:
         what.declaration.problem(what.label, f"{model.__name__} has no field {name!r}; {_near(name, found)}")
         return _below(what, name, name, Any)
-    return _below(what, name, found[name].json_name, found[name].annotation)
+    of_field = found[name].annotation
+    return _below(what, name, found[name].json_name, of_field | None if model_fields.may_be_null(annotation) else of_field)
 
 
 def _below(what: Known, name: str, json_name: str, annotation: Any) -> Known:
+    if "}" in json_name:
+        what.declaration.problem(
+            what.label, f"the field {json_name!r} cannot be referred to: Conductor's expressions end at '}}'"
+        )
     reference = graph.Reference(what.reference.source, (*what.reference.path, json_name), annotation)
     return replace(what, reference=reference, label=f"{what.label}.{name}")
 

@@ -6,6 +6,7 @@ Bounds and patterns (`ge`, `max_length`) cannot be decided from a declaration; t
 import collections.abc
 import datetime as dt
 import typing
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -20,10 +21,17 @@ _ARRAYS = frozenset(
 _OBJECTS = frozenset({dict, collections.abc.Mapping})
 
 
-def fits(given: object, wanted: object, form: Form = Form.WRITTEN) -> bool:
-    """`form` says in which form the models inside the given value are; the receiver reads them."""
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """In which form the models inside the given value are, and in which the receiver declares them."""
+
+    given: Form
+    wanted: Form = Form.READ
+
+
+def fits(given: object, wanted: object, forms: Forms) -> bool:
     return all(
-        any(_one_fits(one, other, form) for other in model_fields.alternatives(wanted))
+        any(_one_fits(one, other, forms) for other in model_fields.alternatives(wanted))
         for one in model_fields.alternatives(given)
     )
 
@@ -53,7 +61,7 @@ def entry_type(annotation: object) -> Any:
     return None
 
 
-def _one_fits(given: Any, wanted: Any, form: Form) -> bool:
+def _one_fits(given: Any, wanted: Any, forms: Forms) -> bool:
     if given is Any or wanted is Any or wanted is object:
         return True
     if given is None or wanted is None:
@@ -61,15 +69,15 @@ def _one_fits(given: Any, wanted: Any, form: Form) -> bool:
     if typing.get_origin(given) is typing.Literal or typing.get_origin(wanted) is typing.Literal:
         return _literal_fits(given, wanted)
     if _elements(wanted) is not None or _elements(given) is not None:
-        return _array_fits(given, wanted, form)
+        return _array_fits(given, wanted, forms)
     if _entries(wanted) is not None or _entries(given) is not None:
-        return _object_fits(given, wanted, form)
-    return isinstance(given, type) and isinstance(wanted, type) and _class_fits(given, wanted, form)
+        return _object_fits(given, wanted, forms)
+    return isinstance(given, type) and isinstance(wanted, type) and _class_fits(given, wanted, forms)
 
 
-def _class_fits(given: type, wanted: type, form: Form) -> bool:
+def _class_fits(given: type, wanted: type, forms: Forms) -> bool:
     if issubclass(given, BaseModel):
-        return issubclass(given, wanted) and issubclass(wanted, BaseModel) and _model_fits(given, wanted, form)
+        return issubclass(given, wanted) and issubclass(wanted, BaseModel) and _model_fits(given, wanted, forms)
     if issubclass(given, dt.datetime) and not issubclass(wanted, dt.datetime):
         return False  # a moment is a date for Python, but not in JSON
     if wanted is float:
@@ -77,16 +85,16 @@ def _class_fits(given: type, wanted: type, form: Form) -> bool:
     return issubclass(given, wanted)
 
 
-def _model_fits(given: type[BaseModel], wanted: type[BaseModel], form: Form) -> bool:
+def _model_fits(given: type[BaseModel], wanted: type[BaseModel], forms: Forms) -> bool:
     """A subclass with more fields does not fit: unknown fields are refused. Nor does one that is not written as it is read."""
-    sent, read = model_fields.fields(given, form), model_fields.fields(wanted, Form.READ)
+    sent, read = model_fields.fields(given, forms.given), model_fields.fields(wanted, forms.wanted)
     accepted = {field.json_name: field for field in read.values()}
     if any(field.json_name not in accepted for field in sent.values()):
         return False
     have = {field.json_name for field in sent.values()}
     if any(field.required and field.json_name not in have for field in accepted.values()):
         return False
-    return given is wanted or all(fits(field.annotation, accepted[field.json_name].annotation, form) for field in sent.values())
+    return given is wanted or all(fits(field.annotation, accepted[field.json_name].annotation, forms) for field in sent.values())
 
 
 def _literal_fits(given: Any, wanted: Any) -> bool:
@@ -98,7 +106,7 @@ def _literal_fits(given: Any, wanted: Any) -> bool:
         return _typed(values) <= _typed(_plain(typing.get_args(wanted)))
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         return all(isinstance(value, wanted) for value in typing.get_args(given))
-    return isinstance(wanted, type) and all(_class_fits(type(value), wanted, Form.READ) for value in values)
+    return isinstance(wanted, type) and all(_class_fits(type(value), wanted, Forms(Form.READ)) for value in values)
 
 
 def _plain(values: tuple[object, ...]) -> tuple[object, ...]:
@@ -128,13 +136,13 @@ def _is_fixed(annotation: Any) -> bool:
     return typing.get_origin(annotation) is tuple and Ellipsis not in typing.get_args(annotation)
 
 
-def _array_fits(given: Any, wanted: Any, form: Form) -> bool:
+def _array_fits(given: Any, wanted: Any, forms: Forms) -> bool:
     sent, read = _elements(given), _elements(wanted)
     if sent is None or read is None:
         return False
     if _is_fixed(wanted):
-        return _is_fixed(given) and len(sent) == len(read) and all(map(fits, sent, read, [form] * len(sent)))
-    return all(fits(one, read[0], form) for one in sent)
+        return _is_fixed(given) and len(sent) == len(read) and all(map(fits, sent, read, [forms] * len(sent)))
+    return all(fits(one, read[0], forms) for one in sent)
 
 
 def _entries(annotation: Any) -> tuple[Any, Any] | None:
@@ -143,9 +151,9 @@ def _entries(annotation: Any) -> tuple[Any, Any] | None:
     return typing.get_args(annotation) if typing.get_origin(annotation) in _OBJECTS else None  # pyright: ignore[reportReturnType]
 
 
-def _object_fits(given: Any, wanted: Any, form: Form) -> bool:
+def _object_fits(given: Any, wanted: Any, forms: Forms) -> bool:
     sent, read = _entries(given), _entries(wanted)
-    return sent is not None and read is not None and fits(sent[0], read[0], form) and fits(sent[1], read[1], form)
+    return sent is not None and read is not None and fits(sent[0], read[0], forms) and fits(sent[1], read[1], forms)
 
 
 def _shown_one(one: Any) -> str:

@@ -15,6 +15,7 @@ from perago.pipeline.declaration import Declaration
 from perago.pipeline.model_fields import Form, ModelField
 from perago.pipeline.recorded_models import has_references
 from perago.pipeline.symbols import ConditionSymbol, Known, Symbol
+from perago.pipeline.type_rules import Forms
 
 _NOTHING = graph.Constant(None)
 
@@ -29,7 +30,7 @@ class Converter:
     def convert(self, value: object, annotation: object, where: str, form: Form = Form.READ) -> graph.Value:
         """`form` is that of the models that the value contains. Problems are recorded with `where`."""
         if isinstance(value, Symbol):
-            return self._reference(value, annotation, where)
+            return self._reference(value, annotation, where, form)
         if isinstance(value, ConditionSymbol):
             self.declaration.problem(where, "takes a value, not a condition; use flow.when, or let a task compare")
             return _NOTHING
@@ -96,11 +97,11 @@ class Converter:
             self.declaration.problem(at, f"{value}{message}")
         return found
 
-    def _reference(self, value: Symbol, annotation: object, where: str) -> graph.Value:
+    def _reference(self, value: Symbol, annotation: object, where: str, form: Form) -> graph.Value:
         what = self._resolved(symbols.known(value), where)
         if not self.declaration.may_use(what, where):
             return _NOTHING
-        if not type_rules.fits(what.reference.annotation, annotation, what.form):
+        if not type_rules.fits(what.reference.annotation, annotation, Forms(what.form, form)):
             takes, has = type_rules.shown(annotation), type_rules.shown(what.reference.annotation)
             self.declaration.problem(where, f"takes {takes}; {what.label} is {has}{_why(what, annotation)}")
         return whole_inputs(what) or what.reference
@@ -119,7 +120,7 @@ class Converter:
 
     def _compound(self, value: object, annotation: object, where: str, form: Form) -> graph.Value:
         if isinstance(value, BaseModel):
-            return self._model(value, annotation, where)
+            return self._model(value, annotation, where, form)
         if isinstance(value, Mapping):
             return self._mapping(cast("Mapping[object, object]", value), annotation, where, form)
         if isinstance(value, list | tuple):
@@ -129,15 +130,15 @@ class Converter:
         )
         return _NOTHING
 
-    def _model(self, value: BaseModel, annotation: object, where: str) -> graph.Value:
-        if not type_rules.fits(type(value), annotation, Form.READ):
+    def _model(self, value: BaseModel, annotation: object, where: str, form: Form) -> graph.Value:
+        if not type_rules.fits(type(value), annotation, Forms(form, form)):
             self.declaration.problem(where, f"takes {type_rules.shown(annotation)}, not {type(value).__name__}")
-        return graph.ObjectOf(self.model_fields(value.__dict__, type(value), where))
+        return graph.ObjectOf(self.model_fields(value.__dict__, type(value), where, form))
 
     def _mapping(self, value: Mapping[object, object], annotation: object, where: str, form: Form) -> graph.Value:
         model = model_fields.model_of(annotation)
         if model is not None:
-            return graph.ObjectOf(self.model_fields(cast("Mapping[str, object]", value), model, where))
+            return graph.ObjectOf(self.model_fields(cast("Mapping[str, object]", value), model, where, form))
         inside = type_rules.entry_type(annotation)
         if inside is None:
             self.declaration.problem(where, f"takes {type_rules.shown(annotation)}, not a dict")
@@ -183,7 +184,8 @@ def _why(what: Known, annotation: object) -> str:
     if not what.leaves_block and isinstance(what.reference.source, graph.NodeResult):
         return ", since the step is optional"
     given, wanted = model_fields.model_of(what.reference.annotation), model_fields.model_of(annotation)
-    if given is not None and wanted is not None and issubclass(given, wanted):
+    same = type_rules.shown(what.reference.annotation) == type_rules.shown(annotation)
+    if same or (given is not None and wanted is not None and issubclass(given, wanted)):
         return ", whose JSON has other fields than the parameter reads"
     return ""
 
