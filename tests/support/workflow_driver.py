@@ -39,9 +39,13 @@ class WorkflowDriver:
         assert answer.status < 300 or (answer.status == 404 and path.endswith("/versions")), f"{method} {path}: {text}"
         return json.loads(text) if text[:1] in {"{", "["} else text
 
+    def removed_at_the_end(self, name: str) -> None:
+        """`close` removes every version of the definition."""
+        self._registered.append(name)
+
     def register(self, definition: Mapping[str, Any]) -> None:
-        """For sub-workflows; removed by `close`."""
-        self._registered.append(definition["name"])
+        """As its version 1; removed by `close`."""
+        self.removed_at_the_end(definition["name"])
         self.call("PUT", "/metadata/workflow", [definition])
 
     def read(self, workflow_id: str) -> Json:

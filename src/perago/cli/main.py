@@ -23,10 +23,10 @@ except KeyboardInterrupt:
 
 COMMANDS = {
     "init": "Write a small project: a task, its test, sample data.",
-    "check": "Import task modules and validate their declarations.",
+    "check": "Validate the declarations of task and pipeline modules.",
     "run": "Run a task on a copy of a folder and show what it would publish.",
-    "extract": "Write the Conductor TaskDef of a task to a JSON file.",
-    "register": "Create or update the TaskDefs of task modules in Conductor.",
+    "extract": "Write the TaskDef of a task or the workflow of a pipeline to a JSON file.",
+    "register": "Create or update task and workflow definitions in Conductor.",
     "start": "Run the worker: take tasks from Conductor until it is stopped.",
     "status": "Show the workers on this machine that log under PERAGO_LOG_ROOT.",
     "log": "List the publications of a branch, and which Conductor accepted.",
