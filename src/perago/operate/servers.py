@@ -101,6 +101,20 @@ class LakeSettings:
         deletion = JsonWrite("operate", f"delete tag {tag} of {repository}", "DELETE", target)
         self._api.send_write(deletion, request.receive_nothing)
 
+    def create_repository(self, repository: Repository, storage_namespace: str, default_branch: BranchName) -> None:
+        """`LakeConflict` if there is one of that name, `LakeRejected` for a storage namespace that lakeFS cannot use."""
+        body = {"name": repository, "storage_namespace": storage_namespace, "default_branch": default_branch}
+        write = JsonWrite("operate", f"create repository {repository} in {storage_namespace}", "POST", "/repositories", body)
+        self._api.send_write(write, request.receive_nothing)
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        """A visible branch, unlike those of attempts; `LakeConflict` if the name is taken."""
+        body = {"name": url_parts.branch(branch), "source": source}
+        write = JsonWrite(
+            "operate", f"create branch {branch} in {repository}", "POST", f"{repository_path(repository)}/branches", body
+        )
+        self._api.send_write(write, request.receive_nothing)
+
     def _get(self, what: str, target: str, decoded: Callable[[Json], T]) -> T:
         return self._api.get_json("operate", what, target, decoded)
 

@@ -6,7 +6,7 @@ Labels never decide anything. They name the task to ask Conductor about, and inf
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perago.model import Attempt, CommitId, ExecutionId, TaskId, WorkflowId
+from perago.model import Attempt, ChangeCounts, CommitId, ExecutionId, TaskId, WorkflowId
 
 _PHASE = "perago.phase"
 _WORKFLOW = "perago.workflow"
@@ -21,8 +21,15 @@ UNDO = "perago.undo"
 """On commits of `perago undo`, which no attempt may remove either: the commit that was undone."""
 UNDO_BY = "perago.undo_by"
 """User and host that ran `perago undo`."""
+IMPORT = "perago.import"
+"""On commits of `perago import`, which no attempt may remove either: the folder."""
+IMPORT_BY = "perago.import_by"
+"""User and host that ran `perago import`."""
 EXPECTED_HEAD = "perago.expected_head"
 """The input commit. The hook of `perago protect` compares it with the head that a merge finds."""
+
+_COMMANDS = {PROTECT: "protect", UNDO: "undo", IMPORT: "import"}
+_COUNTS = {name: f"perago.files_{name}" for name in ("added", "changed", "deleted")} | {"bytes": "perago.bytes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,22 @@ def write_command(label: str, value: str, execution: ExecutionId, expected_head:
     return {label: value, _EXECUTION: execution, EXPECTED_HEAD: expected_head}
 
 
+def write_counts(counts: ChangeCounts) -> dict[str, str]:
+    """How much a commit changes, for readers of the history."""
+    return {label: str(getattr(counts, name)) for name, label in _COUNTS.items()}
+
+
+def read_counts(metadata: Mapping[str, str]) -> ChangeCounts | None:
+    """None for a commit that does not tell."""
+    found = {name: metadata.get(label, "") for name, label in _COUNTS.items()}
+    if not all(value.isascii() and value.isdigit() for value in found.values()):
+        return None
+    return ChangeCounts(**{name: int(value) for name, value in found.items()})
+
+
 def command(metadata: Mapping[str, str]) -> str:
     """The command of Perago with which an operator made the commit; empty for any other."""
-    return "protect" if PROTECT in metadata else "undo" if UNDO in metadata else ""
+    return next((name for label, name in _COMMANDS.items() if label in metadata), "")
 
 
 def read(metadata: Mapping[str, str]) -> Labels | None:
