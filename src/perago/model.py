@@ -161,7 +161,8 @@ class ChangeCounts:
     added: int = 0
     changed: int = 0
     deleted: int = 0
-    bytes: int = 0
+    bytes: int | None = None
+    """None where it is not known, as for the jobs of Spark, which write to lakeFS themselves."""
 
 
 @dataclass(frozen=True, slots=True)

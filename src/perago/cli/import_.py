@@ -115,7 +115,8 @@ def _show(plan: ImportPlan, commit: str) -> None:
     if plan.changes.is_empty:
         out.print(Text(f"nothing differs{stay}: {plan.target} is at {commit}"))
         return
-    amount = f"{counts.added} added, {counts.changed} changed, {counts.deleted} deleted, {console.size(counts.bytes)} uploaded"
+    size = console.size(plan.changes.upload_bytes)
+    amount = f"{counts.added} added, {counts.changed} changed, {counts.deleted} deleted, {size} uploaded"
     out.print(Text(f"{amount}{stay}"))
     out.print(Text(f"{plan.target} is at {commit}", style="green"))
 
@@ -127,7 +128,7 @@ def _progress(plan: ImportPlan) -> Generator[events.Emit]:
     screen = console.stderr()
     title = f"uploading {counts.added + counts.changed} files"
     if not screen.is_terminal:
-        screen.print(Text(f"{title}, {console.size(counts.bytes)}"))
+        screen.print(Text(f"{title}, {console.size(plan.changes.upload_bytes)}"))
         yield events.ignore
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())

@@ -58,14 +58,14 @@ class WorkflowClient:
 
     def __init__(self, url: str, *, timeout: float, auth_key: str | None = None, auth_secret: str | None = None) -> None:
         auth = (auth_key, auth_secret) if auth_key and auth_secret else None
-        self._api = ConductorApi(url, timeout=timeout, connections=_CONNECTIONS, auth=auth)
+        self.api = ConductorApi(url, timeout=timeout, connections=_CONNECTIONS, auth=auth)
 
     @property
     def url(self) -> str:
-        return self._api.url
+        return self.api.url
 
     def close(self) -> None:
-        self._api.close()
+        self.api.close()
 
     # reads
 
@@ -73,7 +73,7 @@ class WorkflowClient:
         """The run, with its tasks if asked for; None where Conductor does not know it."""
         query = {"includeTasks": "true" if tasks else "false"}
         try:
-            return task_json.an_object(self._api.read(f"/workflow/{task_json.segment(workflow_id)}", query=query))
+            return task_json.an_object(self.api.read(f"/workflow/{task_json.segment(workflow_id)}", query=query))
         except ConductorNotFound:
             return None
 
@@ -88,7 +88,7 @@ class WorkflowClient:
             "size": str(amount),
             "topLevelOnly": "true",
         }
-        found = cast("list[Json]", task_json.an_object(self._api.read("/workflow/search", query=query)).get("results") or [])
+        found = cast("list[Json]", task_json.an_object(self.api.read("/workflow/search", query=query)).get("results") or [])
         runs = [_summary(one) for one in found]
         # Servers before `topLevelOnly` ignore it.
         return [run for run in runs if not run.parent]
@@ -96,20 +96,20 @@ class WorkflowClient:
     def correlated(self, name: str, correlation: str) -> WorkflowId | None:
         """The run of this name and correlation id."""
         path = f"/workflow/{task_json.segment(name)}/correlated/{task_json.segment(correlation)}"
-        found = self._api.read(path, query={"includeClosed": "true", "includeTasks": "false"})
+        found = self.api.read(path, query={"includeClosed": "true", "includeTasks": "false"})
         runs = cast("list[Json]", found) if isinstance(found, list) else []
         return next((WorkflowId(str(run["workflowId"])) for run in runs), None)
 
     def last_poll(self, task_type: TaskType) -> float | None:
         """When a worker last asked for a task of this type, in Unix seconds; None if none ever did."""
-        found = self._api.read("/tasks/queue/polldata", query={"taskType": task_type})
+        found = self.api.read("/tasks/queue/polldata", query={"taskType": task_type})
         polls = cast("list[Json]", found) if isinstance(found, list) else []
         return max((float(poll.get("lastPollTime") or 0) / 1000 for poll in polls), default=None)
 
     def task_log(self, task_id: TaskId) -> Sequence[str]:
         """The entries of the task's log; each may have several lines."""
         try:
-            found = self._api.read(f"/tasks/{task_json.segment(task_id)}/log")
+            found = self.api.read(f"/tasks/{task_json.segment(task_id)}/log")
         except ConductorNotFound:
             return []
         return [str(entry.get("log", "")) for entry in cast("list[Json]", found or [])]
@@ -127,7 +127,7 @@ class WorkflowClient:
             "input": dict(wanted.input),
         }
         try:
-            return WorkflowId(str(self._api.write("POST", "/workflow", body=body)))
+            return WorkflowId(str(self.api.write("POST", "/workflow", body=body)))
         except (ConductorUnknown, ConductorUnavailable) as error:
             found = self._started_after_all(wanted, patience if isinstance(error, ConductorUnknown) else 0, pause)
             if found is not None:
@@ -153,18 +153,18 @@ class WorkflowClient:
             pause(_LOOK_UP_PAUSE)
 
     def terminate(self, workflow_id: WorkflowId, reason: str) -> None:
-        self._api.write("DELETE", f"/workflow/{task_json.segment(workflow_id)}", query={"reason": reason})
+        self.api.write("DELETE", f"/workflow/{task_json.segment(workflow_id)}", query={"reason": reason})
 
     def pause(self, workflow_id: WorkflowId) -> None:
-        self._api.write("PUT", f"/workflow/{task_json.segment(workflow_id)}/pause")
+        self.api.write("PUT", f"/workflow/{task_json.segment(workflow_id)}/pause")
 
     def resume(self, workflow_id: WorkflowId) -> None:
-        self._api.write("PUT", f"/workflow/{task_json.segment(workflow_id)}/resume")
+        self.api.write("PUT", f"/workflow/{task_json.segment(workflow_id)}/resume")
 
     def retry(self, workflow_id: WorkflowId) -> None:
         """The last task that failed is scheduled again; in a called pipeline, inside that."""
         path = f"/workflow/{task_json.segment(workflow_id)}/retry"
-        self._api.write("POST", path, query={"resumeSubworkflowTasks": "true"})
+        self.api.write("POST", path, query={"resumeSubworkflowTasks": "true"})
 
 
 def _quotable(value: str) -> str:

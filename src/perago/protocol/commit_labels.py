@@ -15,6 +15,8 @@ _TASK = "perago.task"
 _TASK_ID = "perago.task_id"
 _ATTEMPT = "perago.attempt"
 _EXECUTION = "perago.execution"
+STAGED = "perago.staged"
+"""Only on the commit of a staging branch, not on the merge commit that publishes it: a visible one took the place of another."""
 PROTECT = "perago.protect"
 """On commits of `perago protect`, which no task made and no attempt may remove."""
 UNDO = "perago.undo"
@@ -29,7 +31,8 @@ EXPECTED_HEAD = "perago.expected_head"
 """The input commit. The hook of `perago protect` compares it with the head that a merge finds."""
 
 _COMMANDS = {PROTECT: "protect", UNDO: "undo", IMPORT: "import"}
-_COUNTS = {name: f"perago.files_{name}" for name in ("added", "changed", "deleted")} | {"bytes": "perago.bytes"}
+_FILES = {name: f"perago.files_{name}" for name in ("added", "changed", "deleted")}
+_BYTES = "perago.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +69,19 @@ def write_command(label: str, value: str, execution: ExecutionId, expected_head:
 
 def write_counts(counts: ChangeCounts) -> dict[str, str]:
     """How much a commit changes, for readers of the history."""
-    return {label: str(getattr(counts, name)) for name, label in _COUNTS.items()}
+    files = {label: str(getattr(counts, name)) for name, label in _FILES.items()}
+    return files if counts.bytes is None else files | {_BYTES: str(counts.bytes)}
 
 
 def read_counts(metadata: Mapping[str, str]) -> ChangeCounts | None:
     """None for a commit that does not tell."""
-    found = {name: metadata.get(label, "") for name, label in _COUNTS.items()}
-    if not all(value.isascii() and value.isdigit() for value in found.values()):
-        return None
-    return ChangeCounts(**{name: int(value) for name, value in found.items()})
+    files = {name: _number(metadata.get(label, "")) for name, label in _FILES.items()}
+    known = {name: count for name, count in files.items() if count is not None}
+    return ChangeCounts(**known, bytes=_number(metadata.get(_BYTES, ""))) if len(known) == len(files) else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def command(metadata: Mapping[str, str]) -> str:
@@ -92,7 +99,7 @@ def read(metadata: Mapping[str, str]) -> Labels | None:
         WorkflowId(workflow),
         TaskId(task),
         metadata.get(_TASK, ""),
-        int(created) if created.isascii() and created.isdigit() else None,
+        _number(created),
         metadata.get(_ATTEMPT, ""),
         metadata.get(_EXECUTION, ""),
     )
