@@ -24,7 +24,7 @@ except KeyboardInterrupt:
 
 COMMANDS = {
     "init": "Write a small project: a task, its test, sample data.",
-    "check": "Import task modules and validate their declarations.",
+    "check": "Validate task modules, and workflow definitions.",
     "run": "Run a task on a copy of a folder and show what it would publish.",
     "extract": "Write the Conductor TaskDef of a task to a JSON file.",
     "register": "Create or update the TaskDefs of task modules in Conductor.",

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from perago.declare.task import TaskDeclaration
 from perago.workflow_check import roles
@@ -38,17 +39,16 @@ class Verdict:
 def check(workflow: Workflow, known: Sequence[Workflow], declared: Sequence[TaskDeclaration]) -> Verdict:
     """One workflow. Sub-workflows are looked up among `known`; `declared` are the tasks whose contracts are known."""
     tasks = {one.name: one for one in declared}
-    by_name = {one.name: one for one in known}
-    found = [*workflow.problems, *_without_join(workflow.tasks), *_findings(workflow, tasks, by_name)]
+    found = [*workflow.problems, *_without_join(workflow.tasks), *_findings(workflow, tasks, known)]
     for inside in inline_definitions(workflow):
-        verdict = [*inside.problems, *_without_join(inside.tasks), *_findings(inside, tasks, by_name)]
+        verdict = [*inside.problems, *_without_join(inside.tasks), *_findings(inside, tasks, known)]
         found += [Finding(one.ref, f"{one.text} (in the definition of {inside.name})", one.level) for one in verdict]
     return Verdict(workflow, list(dict.fromkeys(found)))
 
 
-def _findings(workflow: Workflow, tasks: Mapping[str, TaskDeclaration], by_name: Mapping[str, Workflow]) -> Iterator[Finding]:
+def _findings(workflow: Workflow, tasks: Mapping[str, TaskDeclaration], known: Sequence[Workflow]) -> Iterator[Finding]:
     def called(task: Task) -> Workflow | None:
-        return by_name.get(task.calls) if isinstance(task.calls, str) else task.calls
+        return _with_name(task, task.calls, known) if isinstance(task.calls, str) else task.calls
 
     order = Order(workflow)
     yield from References(workflow, order, frozenset(tasks)).findings()
@@ -57,6 +57,20 @@ def _findings(workflow: Workflow, tasks: Mapping[str, TaskDeclaration], by_name:
         flow = WorkspaceFlow(workflow, order, Surroundings(tasks, called, itertools.count(1), (workflow.name,)))
         flow.run()
         yield from flow.findings.values()
+
+
+def _with_name(task: Task, name: str, known: Sequence[Workflow]) -> Workflow | None:
+    """The definition with the version that the task asks for, otherwise the newest."""
+    found = [one for one in known if one.name == name]
+    wanted: object = task.raw.get("subWorkflowParam")
+    version = cast("Mapping[str, object]", wanted).get("version") if isinstance(wanted, Mapping) else None
+    exact = [one for one in found if version is not None and one.raw.get("version") == version]
+    return max(exact or found, key=_version, default=None)
+
+
+def _version(workflow: Workflow) -> int:
+    version: object = workflow.raw.get("version")
+    return version if isinstance(version, int) else 1
 
 
 def _without_join(tasks: Sequence[Task]) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from perago.workflow_check.definition import (
     Workflow,
 )
 from perago.workflow_check.findings import Finding, Level
+from perago.workflow_check.last_uses import LastUses
 from perago.workflow_check.order import Order
 from perago.workflow_check.roles import Role, Tasks
 from perago.workflow_check.values import NOTHING, Fields, Literal, Nothing, Unknown, Value, Workspace, as_workspace
@@ -50,7 +51,9 @@ class WorkspaceFlow:
         self._order = order
         self._around = around
         self._followed = roles.followed(workflow)
+        self._last_uses = LastUses(workflow)
         self._advice = Advice(order)
+        self._cut = False
         self._ended: list[tuple[World, Value]] = []
         self.findings: dict[str, Finding] = {}
 
@@ -74,8 +77,9 @@ class WorkspaceFlow:
         return worlds
 
     def _few(self, worlds: list[World], task: Task) -> list[World]:
-        found = distinct(worlds)
-        if len(found) > MOST_WORLDS:
+        found = distinct(one.with_only(self._last_uses.needed(one.outputs, task)) for one in worlds)
+        if len(found) > MOST_WORLDS and not self._cut:
+            self._cut = True
             self._report(task, _TOO_MANY, Level.WARNING)
         return found[:MOST_WORLDS]
 

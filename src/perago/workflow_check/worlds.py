@@ -52,6 +52,10 @@ class World:
     def with_output(self, ref: str, value: Value) -> "World":
         return replace(self, outputs={**self.outputs, ref: value})
 
+    def with_only(self, refs: frozenset[str]) -> "World":
+        """Without the outputs of other steps."""
+        return replace(self, outputs={ref: value for ref, value in self.outputs.items() if ref in refs})
+
     def with_head(self, branch: str, version: int, writer: str) -> "World":
         return replace(self, heads={**self.heads, branch: Head(version, writer)})
 
