@@ -1,4 +1,4 @@
-"""Until where in a workflow the output of a step is needed, so that paths which differ only in outputs of the past are one path."""
+"""Until where the output of a step is needed: paths that differ only in outputs which nothing reads any more are one path."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -81,7 +81,7 @@ class Sources:
                 else f"the output of {declared.name} has no {path[0]}"
             )
             raise NoSuchField(f"{nothing}{hint or has}")
-        return schemas.part(declared.contract.output_schema, path, f"the output of {declared.name}")
+        return schemas.part(declared.contract.output_schema, path, f"{declared.name}.output")
 
     def _workflow_output(self, called: Workflow, path: tuple[str, ...]) -> Json:
         name, *rest = path
