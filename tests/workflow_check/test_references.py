@@ -6,8 +6,8 @@ from tests.support.workflow_json import Json, call, findings, fork, loop, one_er
 from perago.workflow_check import expressions
 
 
-def uses(expression: str, ref: str = "user", **more: object) -> Json:
-    return step(ref, inputs={"value": expression}, **more)
+def uses(expression: str, ref: str = "user") -> Json:
+    return step(ref, inputs={"value": expression})
 
 
 ERRORS: dict[str, tuple[Json, list[str]]] = {
