@@ -1,4 +1,4 @@
-"""`perago check`: validates task and pipeline modules, draws the pipelines, and shows the settings."""
+"""`perago check`: validates task and pipeline modules and workflow definitions, draws pipelines, and shows the settings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,37 +7,42 @@ import typer
 from rich.text import Text
 
 from perago import settings
-from perago.cli import _inputs
+from perago.cli import _inputs, _workflow_files
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
-from perago.pipeline import tree
+from perago.pipeline import loader, tree
 from perago.pipeline.graph import Pipeline
 from perago.terminal import console
 
 Declared = TaskDeclaration | Pipeline
 
 
-def check(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
-    """Validate the declarations of task and pipeline modules.
+def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> None:
+    """Validate task and pipeline modules, and workflow definitions.
 
-    Prints `ok: NAME` or the error of each, a pipeline as a tree, warnings, and then the settings that apply here.
-    Needs no server.
+    Imports the modules and prints `ok: NAME` or the error of each, a pipeline as a tree, warnings, and then the settings that
+    apply here. Of a workflow definition it prints what is wrong with workspaces and references, and with the inputs of the
+    modules' tasks. A task that takes a workspace and is not among the modules counts as a writer. Needs no server.
 
     Exit codes: 0 everything is valid, 1 something is wrong, 2 wrong usage.
     """
+    files, modules = _workflow_files.split(given)
     found = [_load(module) for module in modules]
-    local = _load_settings()
+    local = _load_settings() if modules else None
     verdicts = [*found, local] if isinstance(local, SetupError) else found
     errors = [one for one in verdicts if isinstance(one, SetupError)]
     declarations = [one for one in verdicts if isinstance(one, TaskDeclaration | Pipeline)]
     usable = None if isinstance(local, SetupError) else local
+    workflows = _workflow_files.check_files(files, [task for one in declarations for task in loader.tasks_of(one)])
     if as_json:
-        console.write_json(_document(declarations, errors, usable))
+        console.write_json(_document(declarations, errors, workflows, usable))
     for verdict in errors if as_json else verdicts:
         _show(verdict)
+    for workflow in workflows:
+        workflow.show_errors() if as_json else workflow.show()
     if usable is not None and not as_json:
         _show_settings(declarations, usable)
-    if errors:
+    if errors or any(workflow.errors() for workflow in workflows):
         raise typer.Exit(1)
 
 
@@ -55,7 +60,12 @@ def _load_settings() -> settings.Settings | SetupError:
         return error
 
 
-def _document(declarations: Sequence[Declared], errors: Sequence[SetupError], local: settings.Settings | None) -> dict[str, Any]:
+def _document(
+    declarations: Sequence[Declared],
+    errors: Sequence[SetupError],
+    workflows: Sequence[_workflow_files.CheckedFile],
+    local: settings.Settings | None,
+) -> dict[str, Any]:
     return {
         "tasks": [
             {"module": task.module, "name": task.name, "workspace": task.kind.value, "warnings": list(task.warnings)}
@@ -63,7 +73,8 @@ def _document(declarations: Sequence[Declared], errors: Sequence[SetupError], lo
             if isinstance(task, TaskDeclaration)
         ],
         "pipelines": [_pipeline_document(one) for one in declarations if isinstance(one, Pipeline)],
-        "errors": [str(error) for error in errors],
+        "workflows": [one for workflow in workflows for one in workflow.document()],
+        "errors": [*(str(error) for error in errors), *(line for workflow in workflows for line in workflow.errors())],
         "settings": None if local is None else _resolved(declarations, local),
         "conductor": None if local is None else _configured(local.conductor),
         "lakefs": None if local is None else _configured(local.lakefs),

@@ -24,7 +24,7 @@ Output = Annotated[
 
 
 def extract(module: _inputs.Module, output: Output) -> None:
-    """Write the TaskDef of a task or the workflow of a pipeline to a JSON file.
+    """Write the TaskDef or workflow that a module declares to a file.
 
     Prints the path. Needs no server.
 
