@@ -1,0 +1,154 @@
+"""Makes one commit of what several lanes changed, on scratch branches, and proves that it holds exactly that.
+
+lakeFS merges lanes on the server, but its merge loses objects in rare cases, so its result is never trusted: the difference
+between the fork's commit and the result is compared with the union of what the lanes changed, and objects that contradict it are
+copied or deleted one by one. What is still different then fails the attempt.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from perago.attempt import cancellation, instrumentation
+from perago.builtin import lane_changes, parallel
+from perago.builtin.lane_changes import Change, Conflicts, LaneChanges
+from perago.errors import LakeConflict, LaneConflictError, WorkspaceError
+from perago.events import Effect
+from perago.lake import port as lake_port
+from perago.lake.port import PAGE, ChangeType, ObjectDifference
+from perago.model import BranchName, Commit, CommitId, ObjectPath, Repository
+
+MERGE_SECONDS = 600.0
+GROUP = 8
+"""How many lanes are merged on one scratch branch. Every merge reads what the branch has changed so far."""
+FEW = 32
+FEW_BYTES = 16 << 20
+"""Up to so many objects and bytes of a lane are copied rather than merged: a merge reads whole ranges of the repository."""
+READERS = 4
+_MESSAGE = "join lanes"
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """`lanes` have changed something. `scratch` creates a scratch branch at a commit."""
+
+    lake: lake_port.Lake
+    recorder: instrumentation.EffectRecorder
+    repository: Repository
+    base: CommitId
+    lanes: Sequence[tuple[str, CommitId]]
+    scratch: Callable[[CommitId], BranchName]
+
+    def compose(self) -> Commit:
+        """A commit that holds the fork's commit with what all lanes changed; `LaneConflictError` where they disagree."""
+        if len(self.lanes) == 1:
+            return self.lake.commit(self.repository, self.lanes[0][1])
+        page = lane_changes.page_size(len(self.lanes))
+        with self.recorder.record(Effect.DIFF):
+            lanes = parallel.each(lambda lane: lane_changes.first_changes(*lane, self._read, page), self.lanes)
+            self._require_no_conflict(lanes)
+        copied, merged = _divide(lanes)
+        with self.recorder.record(Effect.MERGE_LANES):
+            branch = self._merge_all([lane.commit for lane in merged])
+        made = self._copied(branch, [Change(one, lane) for lane in copied for one in lane.kept])
+        if self._contradicts(lanes, made):
+            made = self._repaired(branch, lanes, made)
+            if self._contradicts(lanes, made):
+                raise WorkspaceError(
+                    "the join of the lanes does not hold what they changed; lakeFS gave other answers than before"
+                )
+        return made
+
+    def _read(self, commit: CommitId, page: int) -> Iterable[ObjectDifference]:
+        return self.lake.differences(self.repository, self.base, commit, page=page)
+
+    # conflicts
+
+    def _require_no_conflict(self, lanes: Sequence[LaneChanges]) -> None:
+        found = Conflicts()
+        with ThreadPoolExecutor(READERS) as pool:
+            for _ in lane_changes.union(lanes, self._read, pool, found):
+                pass
+        if found.count:
+            raise LaneConflictError(f"{found}; let one of them write it, or put one step behind the other")
+
+    # merge on the server
+
+    def _merge_all(self, commits: Sequence[CommitId]) -> BranchName:
+        """A scratch branch with the changes of all these commits, or of most: one that lakeFS does not merge is left out."""
+        while True:
+            groups = [commits[at : at + GROUP] for at in range(0, len(commits), GROUP)]
+            branches = parallel.each(self._merge_group, groups)
+            if len(branches) == 1:
+                return branches[0]
+            commits = parallel.each(lambda branch: self.lake.branch(self.repository, branch), branches)
+
+    def _merge_group(self, commits: Sequence[CommitId]) -> BranchName:
+        branch = self.scratch(commits[0])
+        for commit in commits[1:]:
+            cancellation.require_wanted()
+            try:
+                self.lake.merge(self.repository, commit, branch, message=_MESSAGE, metadata={}, timeout=MERGE_SECONDS)
+            except LakeConflict:
+                # Not a conflict of ours: there is none. The comparison finds what is missing.
+                continue
+        return branch
+
+    # object by object
+
+    def _copied(self, branch: BranchName, changes: Sequence[Change]) -> Commit:
+        """The branch's commit after these changes."""
+        if changes:
+            with self.recorder.record(Effect.COPY_FROM_LANES):
+                self._apply(branch, [(change.wanted.path, change) for change in changes])
+                self._commit(branch)
+        return self.lake.head(self.repository, branch)
+
+    def _repaired(self, branch: BranchName, lanes: Sequence[LaneChanges], made: Commit) -> Commit:
+        with self.recorder.record(Effect.COPY_FROM_LANES), ThreadPoolExecutor(READERS) as pool:
+            wrong = self._contradictions(lanes, made, pool)
+            while part := list(itertools.islice(wrong, PAGE)):
+                self._apply(branch, part)
+            self._commit(branch)
+        return self.lake.head(self.repository, branch)
+
+    def _apply(self, branch: BranchName, changes: Sequence[tuple[ObjectPath, Change | None]]) -> None:
+        """Make objects on the branch what the changes say; without a change, what the fork's commit has."""
+        cancellation.require_wanted()
+        wanted = [(path, self.base if change is None else change.lane.commit) for path, change in changes if not _removes(change)]
+        gone = [path for path, change in changes if _removes(change)]
+        if gone:
+            self.lake.delete_objects(self.repository, branch, gone)
+        parallel.each(lambda one: self.lake.copy_object(self.repository, branch, one[0], one[1]), wanted)
+
+    def _commit(self, branch: BranchName) -> None:
+        try:
+            self.lake.commit_branch(self.repository, branch, _MESSAGE, {})
+        except LakeConflict:
+            if any(self.lake.uncommitted(self.repository, branch)):
+                raise
+
+    # proof
+
+    def _contradicts(self, lanes: Sequence[LaneChanges], made: Commit) -> bool:
+        with self.recorder.record(Effect.COMPARE_LANES), ThreadPoolExecutor(READERS) as pool:
+            return next(self._contradictions(lanes, made, pool), None) is not None
+
+    def _contradictions(
+        self, lanes: Sequence[LaneChanges], made: Commit, pool: ThreadPoolExecutor
+    ) -> "itertools.chain[tuple[ObjectPath, Change | None]]":
+        found = lane_changes.read_ahead(self._read(made.id, PAGE), pool, PAGE)
+        return itertools.chain(lane_changes.contradictions(lane_changes.union(lanes, self._read, pool), found))
+
+
+def _divide(lanes: Sequence[LaneChanges]) -> tuple[list[LaneChanges], list[LaneChanges]]:
+    """Lanes whose objects are copied, and those that are merged: at least the one that changed most."""
+    ordered = sorted(lanes, key=lambda lane: (lane.is_complete, -len(lane.kept), -lane.size))
+    first, *others = ordered
+    copied = [lane for lane in others if lane.is_complete and len(lane.kept) <= FEW and lane.size <= FEW_BYTES]
+    return copied, [first, *(lane for lane in others if lane not in copied)]
+
+
+def _removes(change: Change | None) -> bool:
+    return change is not None and change.wanted.type is ChangeType.REMOVED
