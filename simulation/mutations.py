@@ -204,7 +204,7 @@ class DeletesBranchOnLostReply(ports.NetLake):
         try:
             return super().merge(repository, source, target, **kwargs)
         except LakeUnknown:
-            self._delete_own(repository, source)
+            self._delete_own(repository, BranchName(source))
             raise
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, **kwargs: Any) -> None:

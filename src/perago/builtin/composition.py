@@ -6,7 +6,7 @@ copied or deleted one by one. What is still different then fails the attempt.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -101,7 +101,7 @@ class Composition:
         """The branch's commit after these changes."""
         if changes:
             with self.recorder.record(Effect.COPY_FROM_LANES):
-                self._apply(branch, [(change.wanted.path, change) for change in changes])
+                self._apply(branch, changes)
                 self._commit(branch)
         return self.lake.head(self.repository, branch)
 
@@ -113,14 +113,20 @@ class Composition:
             self._commit(branch)
         return self.lake.head(self.repository, branch)
 
-    def _apply(self, branch: BranchName, changes: Sequence[tuple[ObjectPath, Change | None]]) -> None:
-        """Make objects on the branch what the changes say; without a change, what the fork's commit has."""
+    def _apply(self, branch: BranchName, changes: Sequence[Change | ObjectDifference]) -> None:
+        """Make the changes on the branch, and undo the differences. Both are copies of objects, or deletions."""
         cancellation.require_wanted()
-        wanted = [(path, self.base if change is None else change.lane.commit) for path, change in changes if not _removes(change)]
-        gone = [path for path, change in changes if _removes(change)]
-        if gone:
-            self.lake.delete_objects(self.repository, branch, gone)
-        parallel.each(lambda one: self.lake.copy_object(self.repository, branch, one[0], one[1]), wanted)
+        sources = [(path, source) for path, source in map(self._source, changes) if source is not None]
+        gone = [path for path, source in map(self._source, changes) if source is None]
+        for at in range(0, len(gone), PAGE):
+            self.lake.delete_objects(self.repository, branch, gone[at : at + PAGE])
+        parallel.each(lambda one: self.lake.copy_object(self.repository, branch, *one), sources)
+
+    def _source(self, one: Change | ObjectDifference) -> tuple[ObjectPath, CommitId | None]:
+        """The object, and the commit that holds it as it should be; None where it should not exist."""
+        if isinstance(one, Change):
+            return one.wanted.path, None if one.wanted.type is ChangeType.REMOVED else one.lane.commit
+        return one.path, None if one.type is ChangeType.ADDED else self.base
 
     def _commit(self, branch: BranchName) -> None:
         try:
@@ -137,9 +143,9 @@ class Composition:
 
     def _contradictions(
         self, lanes: Sequence[LaneChanges], made: Commit, pool: ThreadPoolExecutor
-    ) -> "itertools.chain[tuple[ObjectPath, Change | None]]":
+    ) -> Iterator[Change | ObjectDifference]:
         found = lane_changes.read_ahead(self._read(made.id, PAGE), pool, PAGE)
-        return itertools.chain(lane_changes.contradictions(lane_changes.union(lanes, self._read, pool), found))
+        return lane_changes.contradictions(lane_changes.union(lanes, self._read, pool), found)
 
 
 def _divide(lanes: Sequence[LaneChanges]) -> tuple[list[LaneChanges], list[LaneChanges]]:
@@ -148,7 +154,3 @@ def _divide(lanes: Sequence[LaneChanges]) -> tuple[list[LaneChanges], list[LaneC
     first, *others = ordered
     copied = [lane for lane in others if lane.is_complete and len(lane.kept) <= FEW and lane.size <= FEW_BYTES]
     return copied, [first, *(lane for lane in others if lane not in copied)]
-
-
-def _removes(change: Change | None) -> bool:
-    return change is not None and change.wanted.type is ChangeType.REMOVED

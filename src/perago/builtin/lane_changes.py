@@ -95,21 +95,21 @@ def union(lanes: Sequence[LaneChanges], read: Read, pool: Executor, conflicts: C
         yield first
 
 
-def contradictions(wanted: Iterable[Change], found: Iterable[ObjectDifference]) -> Iterator[tuple[ObjectPath, Change | None]]:
-    """Objects where `found` is not what is wanted, with the change that they need; None where nothing was to be changed."""
+def contradictions(wanted: Iterable[Change], found: Iterable[ObjectDifference]) -> Iterator[Change | ObjectDifference]:
+    """Where `found` is not what is wanted: the change that is missing, or the difference that has to be undone."""
     changes, differences = iter(wanted), iter(found)
     change, difference = next(changes, None), next(differences, None)
     while change is not None or difference is not None:
         if difference is None or (change is not None and change.wanted.path < difference.path):
             assert change is not None  # noqa: S101  one of the two is there
-            yield change.wanted.path, change
+            yield change
             change = next(changes, None)
         elif change is None or difference.path < change.wanted.path:
-            yield difference.path, None
+            yield difference
             difference = next(differences, None)
         else:
             if not is_same(change.wanted, difference):
-                yield difference.path, change
+                yield change
             change, difference = next(changes, None), next(differences, None)
 
 
