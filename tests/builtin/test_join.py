@@ -45,8 +45,7 @@ def test_the_commit_holds_what_the_lanes_changed(lanes: LaneScene, edits: dict[s
 
 
 def test_merged_lanes_and_copied_lanes_become_one_commit(lanes: LaneScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large lanes are merged by lakeFS, in groups, and small ones are copied; here all kinds take part."""
-    monkeypatch.setattr(composition, "GROUP", 2)
+    """Large lanes are merged by lakeFS, and small ones are copied; here all kinds take part."""
     monkeypatch.setattr(composition, "FEW", 1)
     monkeypatch.setattr(lane_changes, "KEPT", 8)
     monkeypatch.setattr(lane_changes, "_LEAST_PAGE", 2)

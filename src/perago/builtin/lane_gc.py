@@ -60,7 +60,7 @@ def _deleted(lake: lake_port.Lake, repository: Repository, finding: LaneFinding)
 
 def _judged(name: lane_names.LaneName, statuses: dict[WorkflowId, str | None], *, now: float, older_than: float) -> LaneFinding:
     age = None if name.made_at is None else max(0.0, now - name.made_at)
-    if name.workflow_id in statuses:
+    if name.workflow_id is not None and name.workflow_id in statuses:
         return LaneFinding(name, age, _over(statuses[name.workflow_id]))
     is_old = age is not None and age > older_than
     return LaneFinding(name, age, "it is older than the bound" if is_old else None)
