@@ -7,7 +7,6 @@ from pydantic import BaseModel, Field, model_validator
 
 from perago.builtin import names
 from perago.builtin.lane_json import LaneWorkspace
-from perago.declare.controls import RetryPolicy, TaskControls
 from perago.declare.lanes import Lanes
 from perago.declare.task import task
 from perago.declare.workspace_spec import WorkspaceSpec
@@ -43,7 +42,7 @@ class ForkResult(BaseModel):
     owner_email=names.OWNER,
     description="Create a branch for each lane of a fork.",
     workspace=WorkspaceSpec(read_only=True),
-    controls=TaskControls(retry=RetryPolicy(count=10, delay_seconds=2)),
+    controls=names.CONTROLS,
 )
 def fork(workspace: Lanes, params: ForkParams) -> ForkResult:
     made = workspace.fork(params.lane_names)

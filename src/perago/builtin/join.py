@@ -7,7 +7,6 @@ from pydantic import BaseModel, Field, model_validator
 
 from perago.builtin import names
 from perago.builtin.lane_json import LaneWorkspace
-from perago.declare.controls import RetryPolicy, TaskControls
 from perago.declare.lanes import Lanes
 from perago.declare.task import task
 from perago.declare.workspace_spec import WorkspaceSpec
@@ -57,7 +56,7 @@ class JoinResult(BaseModel):
     owner_email=names.OWNER,
     description="Publish what the lanes of a fork changed as one commit.",
     workspace=WorkspaceSpec(),
-    controls=TaskControls(retry=RetryPolicy(count=10, delay_seconds=2)),
+    controls=names.CONTROLS,
 )
 def join(workspace: Lanes, params: JoinParams) -> JoinResult:
     workspace.join({name: lane.workspace_ref for name, lane in params.workspaces.items()})

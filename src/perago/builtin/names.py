@@ -1,5 +1,6 @@
 """The names of the built-in tasks, and the modules that declare them."""
 
+from perago.declare.controls import RetryPolicy, TaskControls, TimeoutPolicy
 from perago.model import TaskType
 
 FORK = TaskType("perago.fork")
@@ -8,3 +9,5 @@ MODULES = ("perago.builtin.fork", "perago.builtin.join")
 OWNER = "perago@example.com"
 """Conductor wants an address; nobody has to read mail about these tasks."""
 MOST_LANES = 1000
+CONTROLS = TaskControls(retry=RetryPolicy(count=5, delay_seconds=2), timeout=TimeoutPolicy(response_seconds=150))
+"""Failures are those of servers and rivals, which pass. The response timeout is about the least that a publication needs."""

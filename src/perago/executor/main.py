@@ -74,7 +74,8 @@ class Executor:
 
     @property
     def _built_in_modules(self) -> Sequence[str]:
-        return built_in_names.MODULES if self._settings.lakefs is not None else ()
+        is_served = self._settings.lakefs is not None and self._settings.perago_serve_built_in_tasks
+        return built_in_names.MODULES if is_served else ()
 
     def serve(self) -> None:
         before = process_state.capture()
