@@ -50,16 +50,17 @@ def test_lanes_become_one_commit(harness: PublicationHarness, branch: TargetBran
 
 
 def test_lanes_of_a_list(harness: PublicationHarness, branch: TargetBranch) -> None:
-    """The wiring of FORK_JOIN_DYNAMIC: lanes are numbered, and the join takes the output of Conductor's JOIN."""
+    """Lanes of items are numbered."""
     names = ("zero", "first", "second")
     lanes = [branch.step(f"step_{number}", name, workspace=lane(str(number))) for number, name in enumerate(names)]
     fork, join = publication.fork(*lanes)
     begin = built_in("perago.fork", "begin", publication.INPUT, {"count_of": ["any", {"item": 1}, 2]})
-    end = built_in("perago.join", "end", publication.INPUT, {"outputs": "${join.output}"})
+    left = {str(number): f"${{step_{number}.output.workspace}}" for number in range(3)}
+    end = built_in("perago.join", "end", publication.INPUT, {"lanes": left})
     workflow = branch.start(begin, fork, join, end)
     branch.shows(harness.completed(workflow, "end"), files=set(names))
     (done,) = harness.attempts(workflow, "end")
-    assert done["outputData"]["result"] == {"results": [{"run": 1}] * 3}
+    assert done["outputData"]["result"] == {}
 
 
 def failing(branch: TargetBranch, *later: str) -> list[Json]:

@@ -208,23 +208,11 @@ def test_a_lane_without_a_commit_is_refused(lanes: LaneScene, ref: str, text: st
     assert text in (outcome.reason or "")
 
 
-def test_the_output_of_conductors_join_gives_results_in_order(memory: LaneScene) -> None:
-    made = memory.fork(*(str(number) for number in range(11)))
-    outputs: dict[str, Any] = {
-        f"step_{name}": {"workspace": memory.edit(lane, {f"f{name}": b"1"}), "result": {"number": int(name)}}
-        for name, lane in made.items()
-    }
-    outcome = memory.run(memory.start(names.JOIN, {"outputs": outputs}, "each_end"))
-    assert len(memory.published(outcome)) == 13
-    assert outcome.output is not None
-    assert outcome.output["result"] == {"results": [{"number": number} for number in range(11)]}
-
-
-@pytest.mark.parametrize("params", [{}, {"lanes": {}, "outputs": {}}])
-def test_either_lanes_or_outputs_are_given(memory: LaneScene, params: dict[str, Any]) -> None:
+@pytest.mark.parametrize("params", [{}, {"lanes": None}, {"lanes": {"one": None}}, {"lanes": {"one": {"ref": "x"}}}])
+def test_lanes_must_be_workspaces(memory: LaneScene, params: dict[str, Any]) -> None:
     outcome = memory.run(memory.start(names.JOIN, params))
     assert outcome.error == "TaskInputError"
-    assert "give either lanes or outputs" in (outcome.reason or "")
+    assert "params.lanes" in (outcome.reason or "")
 
 
 def test_a_retry_works_from_commits_after_the_branches_are_gone(lanes: LaneScene) -> None:

@@ -84,9 +84,7 @@ def _of_type(tasks: Iterable[Json], task_type: str) -> Iterator[Json]:
 
 def _lanes_of(payload: object, key: str) -> Iterator[WorkspaceRef]:
     """The lanes in the input of a join or in the output of a fork; nothing from payloads of another shape."""
-    inner = _fields(_fields(payload).get(key))
-    found = [*_fields(inner.get("lanes")).values()]
-    found += [_fields(one).get("workspace") for one in _fields(inner.get("outputs")).values()]
+    found = _fields(_fields(_fields(payload).get(key)).get("lanes")).values()
     yield from (lane for lane in map(_workspace, found) if lane is not None)
 
 

@@ -2,9 +2,10 @@
 
 from perago.declare.controls import RetryPolicy, TaskControls, TimeoutPolicy
 from perago.model import TaskType
+from perago.pipeline.conductor_tasks import FORK_TASK, JOIN_TASK
 
-FORK = TaskType("perago.fork")
-JOIN = TaskType("perago.join")
+FORK = TaskType(FORK_TASK)
+JOIN = TaskType(JOIN_TASK)
 MODULES = ("perago.builtin.fork", "perago.builtin.join")
 OWNER = "perago@example.com"
 """Conductor wants an address; nobody has to read mail about these tasks."""
