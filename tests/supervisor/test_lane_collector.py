@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from tests.support.attempts import memory_scene
 from tests.support.lanes import LaneScene, lanes_in
+from tests.support.waiting import eventually
 
 from perago.builtin import names
 from perago.conductor.port import Polled
@@ -51,20 +52,24 @@ def test_other_tasks_are_not(workspace: object) -> None:
 def collect(lanes: LaneScene, polled: Polled, act: Callable[[], None], conductor: Any = None) -> list[str]:
     """Run a collector, `act` once it has asked a few times, and wait for the end of the branches; what it logged."""
     logged: list[str] = []
+    asked: list[object] = []
+
+    class Counting:
+        def workflow_status(self, workflow_id: Any) -> str:
+            asked.append(workflow_id)
+            return (conductor or lanes.scene.conductor).workflow_status(workflow_id)
 
     async def work() -> None:
         with ThreadPoolExecutor(2) as pool:
-            calls = BlockingCalls(conductor or lanes.scene.conductor, pool)
+            calls = BlockingCalls(cast("FakeConductor", Counting()), pool)
             collector = LaneCollector(calls, lanes.scene.lake, lambda text, **_fields: logged.append(text), QUICK)
             running = asyncio.create_task(collector.run())
             collector.watch(polled)
             collector.watch(polled)
-            await asyncio.sleep(0.2)
+            await asyncio.to_thread(eventually, lambda: len(asked) > 2, within=20, what="three questions")
             assert lanes.lane_branches(), "the workflow runs"
             act()
-            async with asyncio.timeout(20):
-                while lanes.lane_branches():
-                    await asyncio.sleep(0.01)
+            await asyncio.to_thread(eventually, lambda: not lanes.lane_branches(), within=20, what="the end of the branches")
             running.cancel()
 
     asyncio.run(work())
