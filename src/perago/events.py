@@ -1,5 +1,6 @@
 """Events of an attempt, as values: attempts emit them; logs, metrics, progress bars and `perago status` use them."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -113,6 +114,12 @@ class Removal(StrEnum):
     """It was where a commit that Conductor accepted should be."""
 
 
+_REMOVED = re.compile(
+    r"branch (?P<branch>\S+) was at (?P<commit>\S+), (?P<why>.*); it was moved to (?P<head>\S+) "
+    rf"\((?P<removal>{'|'.join(Removal)})\)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Removed:
     """A commit is no longer on the target branch. Logs, metrics and Conductor's task log record each one."""
@@ -127,6 +134,12 @@ class Removed:
 
     def __str__(self) -> str:
         return f"branch {self.branch} was at {self.commit}, {self.why}; it was moved to {self.head} ({self.removal.value})"
+
+    @classmethod
+    def parse(cls, line: str) -> Self | None:
+        """The event of a line that `__str__` wrote, as Conductor's task log keeps it."""
+        found = _REMOVED.fullmatch(line)
+        return found and cls(Removal(found["removal"]), found["branch"], found["commit"], found["head"], found["why"])
 
 
 @dataclass(frozen=True, slots=True)

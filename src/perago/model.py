@@ -155,6 +155,17 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """How much a commit changes: files, and the bytes of those that were added or changed."""
+
+    added: int = 0
+    changed: int = 0
+    deleted: int = 0
+    bytes: int | None = None
+    """None where it is not known, as for the jobs of Spark, which write to lakeFS themselves."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handle:
     """A staging branch without a commit of its own: the right to move the target branch to `commit`."""
 

@@ -10,6 +10,7 @@ from tests.support.lanes import Edits, LaneScene
 from perago.builtin import composition, lane_changes, names
 from perago.errors import LakeConflict, TaskStatus
 from perago.in_memory.lake import MemoryLake
+from perago.protocol import commit_labels
 
 BASE = {"a": b"A", "m/kept": b"kept", "z": b"Z"}
 
@@ -42,6 +43,10 @@ def test_the_commit_holds_what_the_lanes_changed(lanes: LaneScene, edits: dict[s
     outcome = lanes.joined(edits)
     assert lanes.published(outcome) == after(BASE, *edits.values())
     assert lanes.lane_branches() == [], "the join deletes the branches of lanes and its own"
+    counts = commit_labels.read_counts(lanes.scene.head().metadata)
+    assert counts is not None
+    files = after(BASE, *edits.values())
+    assert (counts.added, counts.deleted) == (len(files.keys() - BASE.keys()), len(BASE.keys() - files.keys()))
 
 
 def test_merged_lanes_and_copied_lanes_become_one_commit(lanes: LaneScene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,14 @@ from perago.cli import main
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_summary_is_first_line_of_help(name: str) -> None:
-    command = getattr(import_module(f"perago.cli.{name}"), name)
+    written = main.python_name(name)
+    command = getattr(import_module(f"perago.cli.{written}"), written)
     assert (inspect.getdoc(command) or "").splitlines()[0] == main.COMMANDS[name]
 
 
 def test_each_command_has_a_module_and_each_module_a_command() -> None:
     modules = {path.stem for path in Path(main.__file__).parent.glob("*.py") if not path.stem.startswith("_")}
-    assert modules == {*main.COMMANDS, "main"}
+    assert modules == {*map(main.python_name, main.COMMANDS), "main"}
 
 
 def test_unknown_command_gets_a_suggestion(inside: Perago) -> None:

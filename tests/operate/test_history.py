@@ -27,7 +27,7 @@ def test_log_shows_each_publication_and_whether_conductor_accepted_it(harness: O
     lines = said.out.splitlines()
     attempt = accepted.polled.attempt
     made = rf"step s0, attempt 0, workflow \S+ {attempt.workflow_id}"
-    assert re.fullmatch(rf"{accepted.commit[:12]}  {TIME}  accepted +{made}", lines[2])
+    assert re.fullmatch(rf"{accepted.commit[:12]}  {TIME}  accepted +{made}  \+1 ~0 -0 \d+ B", lines[2])
     assert [line.split()[0] for line in lines[:4]] == [one[:12] for one in (head.commit, forgotten.commit, accepted.commit, seed)]
     assert [line.split()[2] for line in lines] == ["unaccepted", "unknown", "accepted", "by", "first"]
     assert lines[3].endswith(f"by hand     'by hand' by {harness.server.lake.commit(harness.repository, seed).committer}")
@@ -140,7 +140,7 @@ def test_blame_names_publication_run_step_and_attempt(harness: OperatorHarness) 
     lines = said.out.splitlines()
     assert lines[0].startswith(f"{path}  ")
     made = rf"step s0, attempt 0, workflow \S+ {attempt.workflow_id}"
-    assert re.fullmatch(rf"  {accepted.commit[:12]}  {TIME}  accepted +{made}", lines[1])
+    assert re.fullmatch(rf"  {accepted.commit[:12]}  {TIME}  accepted +{made}  \+1 ~0 -0 \d+ B", lines[1])
 
 
 def test_blame_follows_merges_and_lists_a_folder(harness: OperatorHarness) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from perago.model import BranchName, Commit, Listing, TaskInput
+from perago.model import BranchName, ChangeCounts, Commit, Listing, TaskInput
 
 
 class Task(Protocol):
@@ -41,6 +41,11 @@ class Task(Protocol):
 class Change(Protocol):
     @property
     def is_empty(self) -> bool: ...
+
+    @property
+    def counts(self) -> ChangeCounts | None:
+        """How much it is; None where the workspace does not know."""
+        ...
 
 
 class AttemptWorkspace(Protocol):

@@ -27,7 +27,7 @@ from perago.errors import (
 )
 from perago.events import Effect, Removal
 from perago.lake import port as lake_port
-from perago.model import BranchName, Commit, CommitId, Handle, Snapshot, StagedCommit, WorkspaceRef
+from perago.model import BranchName, ChangeCounts, Commit, CommitId, Handle, Snapshot, StagedCommit, WorkspaceRef
 from perago.protocol import commit_labels, decision, head, rivals, staging_names
 
 
@@ -38,6 +38,8 @@ class Publication:
     branch: TargetBranch
     workflow_created: int
     """Creation time of the attempt's own workflow, as the attempt fence read it."""
+    counts: ChangeCounts | None = None
+    """How much the change is, where the workspace knows."""
 
     @property
     def target(self) -> WorkspaceRef:
@@ -149,7 +151,7 @@ class Publication:
                     staged.branch,
                     self.target.branch,
                     message=self._message,
-                    metadata=self._labels,
+                    metadata=self._merge_labels,
                     timeout=self.execution.budget.publish_seconds,
                 )
             except LakeUnknown as error:
@@ -245,7 +247,12 @@ class Publication:
 
     @property
     def _labels(self) -> dict[str, str]:
-        return commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, self.workflow_created)
+        return {**self._merge_labels, commit_labels.STAGED: "true"}
+
+    @property
+    def _merge_labels(self) -> dict[str, str]:
+        labels = commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, self.workflow_created)
+        return labels if self.counts is None else labels | commit_labels.write_counts(self.counts)
 
     def _unknown(self) -> PublishUnknownError:
         return PublishUnknownError(

@@ -70,6 +70,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         publication = Publication(execution, staging, branch, own.workflow_created)
         with publication.explaining_revocation():
             change = workspace.changed()
+        publication = replace(publication, counts=change.counts)
         staged = None if change.is_empty else publication.stage(workspace.fill)
         published = publication.publish(staged)
         workspace.published()

@@ -6,6 +6,7 @@ copied or deleted one by one. What is still different then fails the attempt.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from perago.errors import LakeConflict, LaneConflictError, WorkspaceError
 from perago.events import Effect
 from perago.lake import port as lake_port
 from perago.lake.port import PAGE, ChangeType, ObjectDifference
-from perago.model import BranchName, Commit, CommitId, ObjectPath, Repository
+from perago.model import BranchName, ChangeCounts, Commit, CommitId, ObjectPath, Repository
 
 MERGE_SECONDS = 600.0
 FEW = 16
@@ -25,6 +26,14 @@ FEW_BYTES = 16 << 20
 """Up to so many objects and bytes of a lane are copied rather than merged: a merge reads whole ranges of the repository."""
 READERS = 4
 _MESSAGE = "join lanes"
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A commit with what the lanes changed, and how much that is."""
+
+    commit: Commit
+    counts: ChangeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +47,17 @@ class Composition:
     lanes: Sequence[tuple[str, CommitId]]
     scratch: Callable[[CommitId], BranchName]
 
-    def compose(self) -> Commit:
+    def compose(self) -> Composed:
         """A commit that holds the fork's commit with what all lanes changed; `LaneConflictError` where they disagree."""
-        if len(self.lanes) == 1:
-            return self.lake.commit(self.repository, self.lanes[0][1])
         page = lane_changes.page_size(len(self.lanes))
         with self.recorder.record(Effect.DIFF):
             lanes = parallel.each(lambda lane: lane_changes.first_changes(*lane, self._read, page), self.lanes)
-            self._require_no_conflict(lanes)
+            counts = self._require_no_conflict(lanes)
+        if len(lanes) == 1:
+            return Composed(self.lake.commit(self.repository, lanes[0].commit), counts)
+        return Composed(self._composed(lanes), counts)
+
+    def _composed(self, lanes: Sequence[LaneChanges]) -> Commit:
         copied, merged = _divide(lanes)
         with self.recorder.record(Effect.MERGE_LANES):
             branch = self._merge([lane.commit for lane in merged])
@@ -63,13 +75,16 @@ class Composition:
 
     # conflicts
 
-    def _require_no_conflict(self, lanes: Sequence[LaneChanges]) -> None:
-        found = Conflicts()
+    def _require_no_conflict(self, lanes: Sequence[LaneChanges]) -> ChangeCounts:
+        """How much the lanes changed together."""
+        found, types, size = Conflicts(), Counter[ChangeType](), 0
         with ThreadPoolExecutor(READERS) as pool:
-            for _ in lane_changes.union(lanes, self._read, pool, found):
-                pass
+            for change in lane_changes.union(lanes, self._read, pool, found):
+                types[change.wanted.type] += 1
+                size += change.wanted.size if change.wanted.type is not ChangeType.REMOVED else 0
         if found.count:
             raise LaneConflictError(f"{found}; let one of them write it, or put one step behind the other")
+        return ChangeCounts(types[ChangeType.ADDED], types[ChangeType.CHANGED], types[ChangeType.REMOVED], size)
 
     # merge on the server
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from perago.attempt.execution import Execution
 from perago.builtin import lane_branches, parallel
-from perago.builtin.composition import Composition
+from perago.builtin.composition import Composed, Composition
 from perago.declare.lanes import Lanes
 from perago.errors import LakeNotFound, TaskInputError
 from perago.events import Effect
-from perago.model import BranchName, Commit, CommitId, Listing, WorkspaceRef
+from perago.model import BranchName, ChangeCounts, Commit, CommitId, Listing, WorkspaceRef
 from perago.protocol import lane_names
 
 _DEEPEST = 1000
@@ -19,7 +19,11 @@ _DEEPEST = 1000
 
 @dataclass(frozen=True, slots=True)
 class LanesChange:
-    is_empty: bool
+    counts: ChangeCounts | None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.counts is None
 
 
 class LaneBranchesWorkspace(Lanes):
@@ -33,7 +37,7 @@ class LaneBranchesWorkspace(Lanes):
         self._source = source
         self._lanes: Mapping[str, WorkspaceRef] = {}
         self._changed: Sequence[tuple[str, CommitId]] = ()
-        self._composed: Commit | None = None
+        self._composed: Composed | None = None
         self._outdated: Sequence[BranchName] = ()
         self._scratch: list[BranchName] = []
         self._numbers = itertools.count()
@@ -122,11 +126,11 @@ class LaneBranchesWorkspace(Lanes):
         if self._changed:
             work = Composition(self._lake, recorder, source.repository, source.ref, self._changed, self._create_scratch)
             self._composed = work.compose()
-        return LanesChange(is_empty=self._composed is None)
+        return LanesChange(None if self._composed is None else self._composed.counts)
 
     def fill(self, branch: BranchName) -> Commit | None:
         del branch
-        return self._composed
+        return None if self._composed is None else self._composed.commit
 
     def published(self) -> None:
         """The lanes are in the published commit, and a retry of this task needs only their commits."""

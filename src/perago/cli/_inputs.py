@@ -27,6 +27,10 @@ def _all_dotted(given: list[str]) -> list[str]:
     return [_dotted(one) for one in given]
 
 
+def _modules_dotted(given: list[str]) -> list[str]:
+    return [one if one.endswith(".json") else _dotted(one) for one in given]
+
+
 Module = Annotated[
     str,
     typer.Argument(
@@ -44,6 +48,16 @@ Modules = Annotated[
         help="Dotted names, as for python -m, or files; each declares one task.",
         show_default=False,
         callback=_all_dotted,
+        autocompletion=_complete_module,
+    ),
+]
+ModulesAndFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODULE|FILE.json",
+        help="Modules, as dotted names or files, each with one task; Conductor workflow definitions as files that end in .json.",
+        show_default=False,
+        callback=_modules_dotted,
         autocompletion=_complete_module,
     ),
 ]

@@ -1,4 +1,4 @@
-"""`perago check`: validates task modules and shows the settings."""
+"""`perago check`: validates task modules and workflow definitions, and shows the settings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,32 +7,38 @@ import typer
 from rich.text import Text
 
 from perago import settings
-from perago.cli import _inputs
+from perago.cli import _inputs, _workflow_files
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
 from perago.terminal import console
 
 
-def check(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
-    """Import task modules and validate their declarations.
+def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> None:
+    """Validate task modules, and workflow definitions.
 
-    Prints `ok: TASK` or the error of each, warnings, and then the settings that apply here. Needs no server.
+    Imports the modules and prints `ok: TASK` or the error of each, warnings, and then the settings that apply here. Of a
+    workflow definition it prints what is wrong with workspaces and references, and with the inputs of the modules' tasks.
+    A task that takes a workspace and is not among the modules counts as a writer. Needs no server.
 
     Exit codes: 0 everything is valid, 1 something is wrong, 2 wrong usage.
     """
+    files, modules = _workflow_files.split(given)
     found = [_load(module) for module in modules]
-    local = _load_settings()
+    local = _load_settings() if modules else None
     verdicts = [*found, local] if isinstance(local, SetupError) else found
     errors = [one for one in verdicts if isinstance(one, SetupError)]
     declarations = [one for one in verdicts if isinstance(one, TaskDeclaration)]
     usable = None if isinstance(local, SetupError) else local
+    workflows = _workflow_files.check_files(files, declarations)
     if as_json:
-        console.write_json(_document(declarations, errors, usable))
+        console.write_json(_document(declarations, errors, workflows, usable))
     for verdict in errors if as_json else verdicts:
         _show(verdict)
+    for workflow in workflows:
+        workflow.show_errors() if as_json else workflow.show()
     if usable is not None and not as_json:
         _show_settings(declarations, usable)
-    if errors:
+    if errors or any(workflow.errors() for workflow in workflows):
         raise typer.Exit(1)
 
 
@@ -51,14 +57,18 @@ def _load_settings() -> settings.Settings | SetupError:
 
 
 def _document(
-    declarations: Sequence[TaskDeclaration], errors: Sequence[SetupError], local: settings.Settings | None
+    declarations: Sequence[TaskDeclaration],
+    errors: Sequence[SetupError],
+    workflows: Sequence[_workflow_files.CheckedFile],
+    local: settings.Settings | None,
 ) -> dict[str, Any]:
     return {
         "tasks": [
             {"module": task.module, "name": task.name, "workspace": task.kind.value, "warnings": list(task.warnings)}
             for task in declarations
         ],
-        "errors": [str(error) for error in errors],
+        "workflows": [one for workflow in workflows for one in workflow.document()],
+        "errors": [*(str(error) for error in errors), *(line for workflow in workflows for line in workflow.errors())],
         "settings": None if local is None else _resolved(declarations, local),
         "conductor": None if local is None else _configured(local.conductor),
         "lakefs": None if local is None else _configured(local.lakefs),

@@ -8,6 +8,7 @@ import sys
 INTERRUPTED = 130
 try:
     import importlib
+    import keyword
     from collections.abc import Iterator, Mapping
     from typing import Annotated, Any, cast
 
@@ -23,11 +24,18 @@ except KeyboardInterrupt:
 
 COMMANDS = {
     "init": "Write a small project: a task, its test, sample data.",
-    "check": "Import task modules and validate their declarations.",
+    "check": "Validate task modules, and workflow definitions.",
     "run": "Run a task on a copy of a folder and show what it would publish.",
     "extract": "Write the Conductor TaskDef of a task to a JSON file.",
     "register": "Create or update the TaskDefs of task modules in Conductor.",
     "start": "Run the worker: take tasks from Conductor until it is stopped.",
+    "import": "Publish a folder to a branch: upload what differs, commit.",
+    "watch": "Follow a run until it ends: steps, attempts, commits, failures.",
+    "runs": "List the newest runs, of all pipelines or of one.",
+    "pause": "Stop a run from starting further steps, until perago resume.",
+    "resume": "Let a paused run go on, with the pipelines that it has called.",
+    "retry": "Run the step again that ended a run, and what follows it.",
+    "cancel": "End a run and the pipelines that it has called.",
     "status": "Show the workers on this machine that log under PERAGO_LOG_ROOT.",
     "log": "List the publications of a branch, and which Conductor accepted.",
     "diff": "List the objects that differ between two commits, with sizes.",
@@ -43,13 +51,19 @@ COMMANDS = {
 """Each command and the first line of its help. The command is the function of that name in the module of that name."""
 
 
+def python_name(command: str) -> str:
+    """The name of the command's function and module: `import_`, because Python reserves `import`."""
+    return f"{command}_" if keyword.iskeyword(command) else command
+
+
 class LazyCommands(Mapping[str, Any]):
     """The commands by name. Looking one up imports its module."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
             raise KeyError(name)
-        function = getattr(importlib.import_module(f"perago.cli.{name}"), name)
+        written = python_name(name)
+        function = getattr(importlib.import_module(f"perago.cli.{written}"), written)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         alone.command(name, cls=_plain_help.PlainCommand, context_settings=_plain_help.HELP_OPTIONS)(function)
         return typer.main.get_command(alone)

@@ -1,5 +1,7 @@
 """An operator's right to move a branch: a staging branch like those of attempts, which every attempt sees and may delete."""
 
+import getpass
+import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -102,3 +104,12 @@ def begin(servers: Servers, command: str, target: WorkspaceRef, emit: events.Emi
     staging = Staging(servers.lake, recorder, attempt, execution, target)
     fence = DirectFence(servers.conductor, lease=0)
     return Operation(staging, TargetBranch(servers.lake, fence, recorder, attempt, target))
+
+
+def operator() -> str:
+    """For readers of the history; nothing depends on it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

@@ -1,11 +1,13 @@
 """The commits of a branch as publications: when, by which step of which workflow, and whether Conductor accepted it."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, assert_never
 
-from perago.model import BranchName, Repository
+from perago import events
+from perago.model import BranchName, CommitId, Repository
 from perago.operate import evidence, recovery
 from perago.operate.evidence import Evidence
 from perago.operate.servers import Servers
@@ -69,14 +71,38 @@ def summary(one: Evidence) -> str:
     if by is not None:
         name = f"{one.workflow_name} " if one.workflow_name else ""
         return f"step {by.reference_name}, attempt {by.attempt}, workflow {name}{by.workflow_id}"
+    if folder := commit.metadata.get(commit_labels.IMPORT):
+        return f"import of {folder} by {commit.metadata.get(commit_labels.IMPORT_BY) or commit.committer or 'unknown'}"
     if undone := commit.metadata.get(commit_labels.UNDO):
         return f"undo of {undone[:SHORT]} by {commit.metadata.get(commit_labels.UNDO_BY) or commit.committer or 'unknown'}"
     return f"{commit.message!r} by {commit.committer or 'unknown'}"
 
 
-def document(one: Evidence) -> dict[str, Any]:
+def amount(one: Evidence) -> str:
+    """How many files were added, changed and deleted, as in `+3 ~1 -0`; empty where the commit does not tell."""
+    counts = commit_labels.read_counts(one.commit.metadata)
+    return "" if counts is None else f"+{counts.added} ~{counts.changed} -{counts.deleted}"
+
+
+def replacements(servers: Servers, found: Sequence[Evidence]) -> Mapping[CommitId, events.Removed]:
+    """Of the commits that took the place of another one: which, and why it had to go. By the commit that is in the history.
+
+    From Conductor's log of the task, which is read only for commits whose labels say that they were not merged.
+    """
+    moved = [one for one in found if one.by is not None and commit_labels.STAGED in one.commit.metadata]
+    return {one.commit.id: removed for one in moved if (removed := _replaced(servers, one)) is not None}
+
+
+def _replaced(servers: Servers, one: Evidence) -> events.Removed | None:
+    entries: Sequence[str] = servers.workflows.task_log(one.by.task_id) if one.by is not None else ()
+    removals = (events.Removed.parse(line) for entry in entries for line in entry.splitlines())
+    return next((removed for removed in removals if removed is not None and removed.head == one.commit.id), None)
+
+
+def document(one: Evidence, replaced: events.Removed | None = None) -> dict[str, Any]:
     """For scripts. What the commit does not tell is null."""
     commit, by = one.commit, one.by
+    counts = commit_labels.read_counts(commit.metadata)
     return {
         "commit": commit.id,
         "parents": list(commit.parents),
@@ -90,6 +116,9 @@ def document(one: Evidence) -> dict[str, Any]:
         "step": None if by is None else by.reference_name,
         "attempt": None if by is None or not by.attempt.isdecimal() else int(by.attempt),
         "task_id": None if by is None else by.task_id,
+        "changes": None if counts is None else dataclasses.asdict(counts),
+        "replaced": None if replaced is None else {"commit": replaced.commit, "why": replaced.why},
+        "command": commit_labels.command(commit.metadata) or None,
         "undoes": commit.metadata.get(commit_labels.UNDO),
         "undone_by": commit.metadata.get(commit_labels.UNDO_BY),
     }

@@ -6,10 +6,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from perago.conductor import task_json
-from perago.conductor.api import ConductorApi
 from perago.conductor.client import ConductorClient
-from perago.errors import ConductorError, ConductorNotFound
+from perago.conductor.workflows import WorkflowClient
+from perago.errors import ConductorError
 from perago.http import request
 from perago.http.request import HttpRequest, HttpTimeouts
 from perago.lake import decode, url_parts
@@ -19,7 +18,6 @@ from perago.model import BranchName, Commit, CommitId, LakeAccess, ObjectPath, R
 from perago.settings import ConductorAccess
 
 TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
-_CONNECTIONS = 4
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -101,6 +99,20 @@ class LakeSettings:
         deletion = JsonWrite("operate", f"delete tag {tag} of {repository}", "DELETE", target)
         self._api.send_write(deletion, request.receive_nothing)
 
+    def create_repository(self, repository: Repository, storage_namespace: str, default_branch: BranchName) -> None:
+        """`LakeConflict` if there is one of that name, `LakeRejected` for a storage namespace that lakeFS cannot use."""
+        body = {"name": repository, "storage_namespace": storage_namespace, "default_branch": default_branch}
+        write = JsonWrite("operate", f"create repository {repository} in {storage_namespace}", "POST", "/repositories", body)
+        self._api.send_write(write, request.receive_nothing)
+
+    def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
+        """A visible branch, unlike those of attempts; `LakeConflict` if the name is taken."""
+        body = {"name": url_parts.branch(branch), "source": source}
+        write = JsonWrite(
+            "operate", f"create branch {branch} in {repository}", "POST", f"{repository_path(repository)}/branches", body
+        )
+        self._api.send_write(write, request.receive_nothing)
+
     def _get(self, what: str, target: str, decoded: Callable[[Json], T]) -> T:
         return self._api.get_json("operate", what, target, decoded)
 
@@ -110,22 +122,17 @@ def _patterns(data: bytes) -> Sequence[str]:
     return [str(rule["pattern"]) for rule in cast("list[Json]", rules)]
 
 
-class Workflows:
+class Workflows(WorkflowClient):
     """Reads of Conductor that no attempt needs. What was read once is not read again."""
 
     def __init__(self, access: ConductorAccess) -> None:
-        auth = (access.auth_key, access.auth_secret) if access.auth_key and access.auth_secret else None
-        self.url = access.url
-        self._api = ConductorApi(access.url, timeout=TIMEOUTS.request, connections=_CONNECTIONS, auth=auth)
+        super().__init__(access.url, timeout=TIMEOUTS.request, auth_key=access.auth_key, auth_secret=access.auth_secret)
         self._known: dict[WorkflowId, Json | None] = {}
-
-    def close(self) -> None:
-        self._api.close()
 
     def version(self) -> str | None:
         """None where the server does not tell."""
         try:
-            answer = self._api.read("/version")
+            answer = self.api.read("/version")
         except ConductorError:
             return None
         return str(answer) if answer else None
@@ -133,7 +140,7 @@ class Workflows:
     def has_search_index(self) -> bool:
         query = {"query": "status='IN_PROGRESS'", "freeText": "*", "start": "0", "size": "1"}
         try:
-            self._api.read("/tasks/search-v2", query=query)
+            self.api.read("/tasks/search-v2", query=query)
         except ConductorError:
             return False
         return True
@@ -141,15 +148,8 @@ class Workflows:
     def get(self, workflow_id: WorkflowId) -> Json | None:
         """The workflow with its tasks; None where Conductor does not know it."""
         if workflow_id not in self._known:
-            self._known[workflow_id] = self._read(workflow_id)
+            self._known[workflow_id] = self.read(workflow_id)
         return self._known[workflow_id]
-
-    def _read(self, workflow_id: WorkflowId) -> Json | None:
-        try:
-            answer = self._api.read(f"/workflow/{task_json.segment(workflow_id)}", query={"includeTasks": "true"})
-        except ConductorNotFound:
-            return None
-        return task_json.an_object(answer)
 
 
 @dataclass(frozen=True, slots=True)

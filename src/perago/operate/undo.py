@@ -1,8 +1,6 @@
 """Revert one commit of a branch by a new publication: the servers are asked, a plan leaves; a plan comes in, a commit is made."""
 
 import contextlib
-import getpass
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,7 +83,7 @@ def apply(servers: Servers, wanted: UndoPlan) -> Commit:
     def outdated() -> str | None:
         return unfit(evidence.of(servers, wanted.head), f"{wanted.repository}/{wanted.branch}")
 
-    made = operation.publish(stage, message, {**labels, commit_labels.UNDO_BY: _operator()}, outdated)
+    made = operation.publish(stage, message, {**labels, commit_labels.UNDO_BY: branch_move.operator()}, outdated)
     _record(servers, wanted, made)
     return made
 
@@ -116,12 +114,3 @@ def _record(servers: Servers, wanted: UndoPlan, made: Commit) -> None:
     if by is not None:
         with contextlib.suppress(ConductorError):
             servers.conductor.log(by.task_id, [line])
-
-
-def _operator() -> str:
-    """For readers of the history; nothing depends on it."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"

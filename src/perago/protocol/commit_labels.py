@@ -6,7 +6,7 @@ Labels never decide anything. They name the task to ask Conductor about, and inf
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perago.model import Attempt, CommitId, ExecutionId, TaskId, WorkflowId
+from perago.model import Attempt, ChangeCounts, CommitId, ExecutionId, TaskId, WorkflowId
 
 _PHASE = "perago.phase"
 _WORKFLOW = "perago.workflow"
@@ -15,14 +15,24 @@ _TASK = "perago.task"
 _TASK_ID = "perago.task_id"
 _ATTEMPT = "perago.attempt"
 _EXECUTION = "perago.execution"
+STAGED = "perago.staged"
+"""Only on the commit of a staging branch, not on the merge commit that publishes it: a visible one took the place of another."""
 PROTECT = "perago.protect"
 """On commits of `perago protect`, which no task made and no attempt may remove."""
 UNDO = "perago.undo"
 """On commits of `perago undo`, which no attempt may remove either: the commit that was undone."""
 UNDO_BY = "perago.undo_by"
 """User and host that ran `perago undo`."""
+IMPORT = "perago.import"
+"""On commits of `perago import`, which no attempt may remove either: the folder."""
+IMPORT_BY = "perago.import_by"
+"""User and host that ran `perago import`."""
 EXPECTED_HEAD = "perago.expected_head"
 """The input commit. The hook of `perago protect` compares it with the head that a merge finds."""
+
+_COMMANDS = {PROTECT: "protect", UNDO: "undo", IMPORT: "import"}
+_FILES = {name: f"perago.files_{name}" for name in ("added", "changed", "deleted")}
+_BYTES = "perago.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +67,26 @@ def write_command(label: str, value: str, execution: ExecutionId, expected_head:
     return {label: value, _EXECUTION: execution, EXPECTED_HEAD: expected_head}
 
 
+def write_counts(counts: ChangeCounts) -> dict[str, str]:
+    """How much a commit changes, for readers of the history."""
+    files = {label: str(getattr(counts, name)) for name, label in _FILES.items()}
+    return files if counts.bytes is None else files | {_BYTES: str(counts.bytes)}
+
+
+def read_counts(metadata: Mapping[str, str]) -> ChangeCounts | None:
+    """None for a commit that does not tell."""
+    files = {name: _number(metadata.get(label, "")) for name, label in _FILES.items()}
+    known = {name: count for name, count in files.items() if count is not None}
+    return ChangeCounts(**known, bytes=_number(metadata.get(_BYTES, ""))) if len(known) == len(files) else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
 def command(metadata: Mapping[str, str]) -> str:
     """The command of Perago with which an operator made the commit; empty for any other."""
-    return "protect" if PROTECT in metadata else "undo" if UNDO in metadata else ""
+    return next((name for label, name in _COMMANDS.items() if label in metadata), "")
 
 
 def read(metadata: Mapping[str, str]) -> Labels | None:
@@ -72,7 +99,7 @@ def read(metadata: Mapping[str, str]) -> Labels | None:
         WorkflowId(workflow),
         TaskId(task),
         metadata.get(_TASK, ""),
-        int(created) if created.isascii() and created.isdigit() else None,
+        _number(created),
         metadata.get(_ATTEMPT, ""),
         metadata.get(_EXECUTION, ""),
     )

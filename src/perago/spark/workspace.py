@@ -2,24 +2,30 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from perago import events
 from perago.errors import LakeNotFound, WorkspaceError
 from perago.lake import port
-from perago.model import BranchName, FilePath, LakeAccess, Listing, ObjectPath, WorkspaceRef
+from perago.model import BranchName, ChangeCounts, FilePath, LakeAccess, Listing, ObjectPath, WorkspaceRef
 from perago.spark import body_workspace, committer_leftovers, job_monitor, s3a, session
 from perago.workspace import path_mapping
 
 
 @dataclass(frozen=True, slots=True)
 class BranchChange:
-    paths: Sequence[ObjectPath]
+    changes: Sequence[port.ObjectChange]
 
     @property
     def is_empty(self) -> bool:
-        return not self.paths
+        return not self.changes
+
+    @property
+    def counts(self) -> ChangeCounts:
+        kinds = Counter(change.type for change in self.changes)
+        return ChangeCounts(kinds[port.ChangeType.ADDED], kinds[port.ChangeType.CHANGED], kinds[port.ChangeType.REMOVED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class SparkBranchWorkspace:
         self._dependencies.emit(
             events.Done(events.Effect.DIFF, time.monotonic() - started, len(paths), detail=f"{len(paths)} differ")
         )
-        return BranchChange(paths)
+        return BranchChange(changes)
 
     def fill(self, branch: BranchName) -> None:
         """Nothing to do: the body's jobs have written to the branch."""

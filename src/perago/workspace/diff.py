@@ -6,7 +6,7 @@ from concurrent import futures
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perago.model import FilePath
+from perago.model import ChangeCounts, FilePath
 from perago.workspace import scan
 
 CONTENT_TYPE = "application/octet-stream"
@@ -57,6 +57,11 @@ class FileChanges:
     @property
     def upload_bytes(self) -> int:
         return sum(upload.size for upload in self.uploads)
+
+    @property
+    def counts(self) -> ChangeCounts:
+        added = sum(upload.is_new for upload in self.uploads)
+        return ChangeCounts(added, len(self.uploads) - added, len(self.deletes), self.upload_bytes)
 
 
 Digest = Callable[[FilePath, scan.FileStat], str]

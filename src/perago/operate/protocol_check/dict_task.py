@@ -10,6 +10,7 @@ from perago.errors import TaskInputError
 from perago.lake.port import Lake
 from perago.model import (
     BranchName,
+    ChangeCounts,
     CommitId,
     FilePath,
     Listing,
@@ -26,10 +27,17 @@ Files = dict[str, bytes]
 class DictChange:
     uploads: Mapping[str, bytes]
     deletes: tuple[str, ...]
+    added: int = 0
+    """So many of the uploads are new files."""
 
     @property
     def is_empty(self) -> bool:
         return not self.uploads and not self.deletes
+
+    @property
+    def counts(self) -> ChangeCounts:
+        size = sum(map(len, self.uploads.values()))
+        return ChangeCounts(self.added, len(self.uploads) - self.added, len(self.deletes), size)
 
 
 class DictWorkspace:
@@ -68,7 +76,8 @@ class DictWorkspace:
 
     def changed(self) -> DictChange:
         uploads = {path: data for path, data in sorted(self.files.items()) if self._before.get(path) != data}
-        return DictChange(uploads, tuple(sorted(self._before.keys() - self.files.keys())))
+        added = len(uploads.keys() - self._before.keys())
+        return DictChange(uploads, tuple(sorted(self._before.keys() - self.files.keys())), added)
 
     def fill(self, branch: BranchName) -> None:
         change = self.changed()
