@@ -92,3 +92,16 @@ def test_register_brings_the_tasks_along_and_makes_versions(
         lines = inside("register", "shop").stdout.splitlines()
         assert lines[1] == f"updated: {name} version 2"
         driver.call("DELETE", f"/metadata/taskdefs/{name}.repeat")
+
+
+def test_register_brings_the_built_in_tasks_of_a_fork_that_writes(
+    inside: Perago, shop: Path, stack: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONDUCTOR_SERVER_URL", stack.conductor_url)
+    name = f"tests_{uuid.uuid4().hex[:12]}"
+    shop.write_text(written(name, "ref='many'").replace("flow.step(repeat, word='a', times=2", "flow.each([1], repeat, word='a'"))
+    with contextlib.closing(WorkflowDriver(stack.conductor_url)) as driver:
+        driver.removed_at_the_end(name)
+        registered = [one["name"] for one in json.loads(inside("register", "shop", "--json").stdout)]
+        driver.call("DELETE", "/metadata/taskdefs/words.repeat")
+    assert registered == ["words.repeat", "perago.fork", "perago.join", name]

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
+from perago.builtin import declarations
 from perago.cli import _inputs
 from perago.conductor import registration, workflow_registration
 from perago.conductor.client import ConductorClient
@@ -36,7 +37,7 @@ def register(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
     """
     # All modules are loaded before the first request, so that a wrong one leaves Conductor unchanged.
     declared = [_inputs.load_declared(module) for module in modules]
-    tasks = {task.name: taskdef.of(task) for one in declared for task in loader.tasks_of(one)}
+    tasks = {task.name: taskdef.of(task) for one in declared for task in (*loader.tasks_of(one), *declarations.needed_by(one))}
     called = [pipeline for one in declared if isinstance(one, Pipeline) for pipeline in (*one.called(), one)]
     workflows = {pipeline.name: compiler.workflow(pipeline) for pipeline in called}
     access = _inputs.load_settings().require_conductor("perago register")
