@@ -72,7 +72,7 @@ def wrong_types(flow: Flow, inputs: int) -> list[int]:
         (lambda: untyped(name="p", owner_email=EMAIL)(3), "@pipeline goes on a function, not on 3"),
         (
             lambda: untyped(name="p", owner_email=EMAIL)(wrong_name),
-            "signature: parameters are (flow, given); write (flow: Flow, inputs: Inputs) -> Result, or (flow: Flow) without inputs",
+            "signature: parameters are (flow, given); write (flow: Flow, inputs: Inputs) -> Result, or (flow: Flow)",
         ),
         (
             lambda: untyped(name="p", owner_email=EMAIL)(without_result),
