@@ -8,6 +8,8 @@ from perago import distribution, settings
 from perago.declare import module_loader, module_names
 from perago.declare.task import TaskDeclaration
 from perago.errors import TaskDefinitionError
+from perago.pipeline import loader
+from perago.pipeline.graph import Pipeline
 from perago.terminal import console
 
 
@@ -45,7 +47,7 @@ Modules = Annotated[
     list[str],
     typer.Argument(
         metavar="MODULE",
-        help="Dotted names, as for python -m, or files; each declares one task.",
+        help="Dotted names, as for python -m, or files; each declares one task or one pipeline.",
         show_default=False,
         callback=_all_dotted,
         autocompletion=_complete_module,
@@ -55,7 +57,7 @@ ModulesAndFiles = Annotated[
     list[str],
     typer.Argument(
         metavar="MODULE|FILE.json",
-        help="Modules, as dotted names or files, each with one task; Conductor workflow definitions as files that end in .json.",
+        help="Modules, as dotted names or files, each with one task or pipeline; Conductor workflow definitions as .json files.",
         show_default=False,
         callback=_modules_dotted,
         autocompletion=_complete_module,
@@ -76,6 +78,20 @@ def show_warnings() -> None:
     conflict = distribution.conflict()
     for line in [*settings.unknown_variables(), *([conflict] if conflict else [])]:
         console.warning(line)
+
+
+def load_declared(module: str) -> TaskDeclaration | Pipeline:
+    """The task or pipeline that the module declares; prints the warnings of its declaration."""
+    declared = load_declared_quietly(module)
+    for warning in declared.warnings:
+        console.warning(f"{declared.name}: {warning}")
+    return declared
+
+
+def load_declared_quietly(module: str) -> TaskDeclaration | Pipeline:
+    """As `load_declared`, without the warnings. What the module prints while it is imported goes to stderr."""
+    with console.stdout_to_stderr():
+        return loader.load(module)
 
 
 def load_task(module: str) -> TaskDeclaration:

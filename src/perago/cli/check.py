@@ -1,4 +1,4 @@
-"""`perago check`: validates task modules and workflow definitions, and shows the settings."""
+"""`perago check`: validates task and pipeline modules and workflow definitions, draws pipelines, and shows the settings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,15 +10,19 @@ from perago import settings
 from perago.cli import _inputs, _workflow_files
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
+from perago.pipeline import loader, tree
+from perago.pipeline.graph import Pipeline
 from perago.terminal import console
+
+Declared = TaskDeclaration | Pipeline
 
 
 def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> None:
-    """Validate task modules, and workflow definitions.
+    """Validate task and pipeline modules, and workflow definitions.
 
-    Imports the modules and prints `ok: TASK` or the error of each, warnings, and then the settings that apply here. Of a
-    workflow definition it prints what is wrong with workspaces and references, and with the inputs of the modules' tasks.
-    A task that takes a workspace and is not among the modules counts as a writer. Needs no server.
+    Imports the modules and prints `ok: NAME` or the error of each, a pipeline as a tree, warnings, and then the settings that
+    apply here. Of a workflow definition it prints what is wrong with workspaces and references, and with the inputs of the
+    modules' tasks. A task that takes a workspace and is not among the modules counts as a writer. Needs no server.
 
     Exit codes: 0 everything is valid, 1 something is wrong, 2 wrong usage.
     """
@@ -27,9 +31,9 @@ def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> No
     local = _load_settings() if modules else None
     verdicts = [*found, local] if isinstance(local, SetupError) else found
     errors = [one for one in verdicts if isinstance(one, SetupError)]
-    declarations = [one for one in verdicts if isinstance(one, TaskDeclaration)]
+    declarations = [one for one in verdicts if isinstance(one, TaskDeclaration | Pipeline)]
     usable = None if isinstance(local, SetupError) else local
-    workflows = _workflow_files.check_files(files, declarations)
+    workflows = _workflow_files.check_files(files, [task for one in declarations for task in loader.tasks_of(one)])
     if as_json:
         console.write_json(_document(declarations, errors, workflows, usable))
     for verdict in errors if as_json else verdicts:
@@ -42,9 +46,9 @@ def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> No
         raise typer.Exit(1)
 
 
-def _load(module: str) -> TaskDeclaration | SetupError:
+def _load(module: str) -> Declared | SetupError:
     try:
-        return _inputs.load_task_quietly(module)
+        return _inputs.load_declared_quietly(module)
     except TaskDefinitionError as error:
         return error
 
@@ -57,7 +61,7 @@ def _load_settings() -> settings.Settings | SetupError:
 
 
 def _document(
-    declarations: Sequence[TaskDeclaration],
+    declarations: Sequence[Declared],
     errors: Sequence[SetupError],
     workflows: Sequence[_workflow_files.CheckedFile],
     local: settings.Settings | None,
@@ -66,7 +70,9 @@ def _document(
         "tasks": [
             {"module": task.module, "name": task.name, "workspace": task.kind.value, "warnings": list(task.warnings)}
             for task in declarations
+            if isinstance(task, TaskDeclaration)
         ],
+        "pipelines": [_pipeline_document(one) for one in declarations if isinstance(one, Pipeline)],
         "workflows": [one for workflow in workflows for one in workflow.document()],
         "errors": [*(str(error) for error in errors), *(line for workflow in workflows for line in workflow.errors())],
         "settings": None if local is None else _resolved(declarations, local),
@@ -75,21 +81,34 @@ def _document(
     }
 
 
-def _show(verdict: TaskDeclaration | SetupError) -> None:
+def _pipeline_document(pipeline: Pipeline) -> dict[str, Any]:
+    return {
+        "module": pipeline.module,
+        "name": pipeline.name,
+        "workspace": pipeline.has_workspace,
+        "tasks": [task.name for task in pipeline.tasks()],
+        "warnings": list(pipeline.warnings),
+    }
+
+
+def _show(verdict: Declared | SetupError) -> None:
     if isinstance(verdict, SetupError):
         console.error(str(verdict), verdict.code)
         return
     console.stdout().print(Text.assemble(("ok:", "bold green"), f" {verdict.name}"))
+    if isinstance(verdict, Pipeline):
+        for line in tree.lines(verdict)[1:]:
+            console.stdout().print(Text(line), soft_wrap=True)
     for warning in verdict.warnings:
         console.warning(f"{verdict.name}: {warning}")
 
 
-def _show_settings(declarations: Sequence[TaskDeclaration], local: settings.Settings) -> None:
+def _show_settings(declarations: Sequence[Declared], local: settings.Settings) -> None:
     servers = [(name, _server(access)) for name, access in (("conductor", local.conductor), ("lakefs", local.lakefs))]
     console.pairs("settings", [*_resolved(declarations, local).items(), *servers])
 
 
-def _resolved(declarations: Sequence[TaskDeclaration], local: settings.Settings) -> dict[str, str]:
+def _resolved(declarations: Sequence[Declared], local: settings.Settings) -> dict[str, str]:
     """With a single module, the prefix of its worker ids is known."""
     if len(declarations) != 1:
         return local.resolved()

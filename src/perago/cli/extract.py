@@ -1,4 +1,4 @@
-"""`perago extract`: writes the Conductor TaskDef of a task to a file."""
+"""`perago extract`: writes the Conductor TaskDef of a task, or the workflow definition of a pipeline, to a file."""
 
 import json
 import os
@@ -11,6 +11,8 @@ from rich.text import Text
 from perago.cli import _inputs
 from perago.declare import taskdef
 from perago.errors import SetupError
+from perago.pipeline import compiler
+from perago.pipeline.graph import Pipeline
 from perago.terminal import console
 
 Output = Annotated[
@@ -22,7 +24,7 @@ Output = Annotated[
 
 
 def extract(module: _inputs.Module, output: Output) -> None:
-    """Write the Conductor TaskDef of a task to a JSON file.
+    """Write the TaskDef or workflow that a module declares to a file.
 
     Prints the path. Needs no server.
 
@@ -31,7 +33,8 @@ def extract(module: _inputs.Module, output: Output) -> None:
     if output.suffix != ".json":
         raise SetupError(f"--output {output} must end in .json")
     _inputs.show_warnings()
-    definition = taskdef.of(_inputs.load_task(module))
+    declared = _inputs.load_declared(module)
+    definition = compiler.workflow(declared) if isinstance(declared, Pipeline) else taskdef.of(declared)
     _write_atomically(output, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
     console.stdout().print(Text(str(output)))
 

@@ -24,10 +24,10 @@ except KeyboardInterrupt:
 
 COMMANDS = {
     "init": "Write a small project: a task, its test, sample data.",
-    "check": "Validate task modules, and workflow definitions.",
+    "check": "Validate task and pipeline modules, and workflow definitions.",
     "run": "Run a task on a copy of a folder and show what it would publish.",
-    "extract": "Write the Conductor TaskDef of a task to a JSON file.",
-    "register": "Create or update the TaskDefs of task modules in Conductor.",
+    "extract": "Write the TaskDef or workflow that a module declares to a file.",
+    "register": "Create or update task and workflow definitions in Conductor.",
     "start": "Run the worker: take tasks from Conductor until it is stopped.",
     "import": "Publish a folder to a branch: upload what differs, commit.",
     "watch": "Follow a run until it ends: steps, attempts, commits, failures.",

@@ -1,4 +1,4 @@
-"""`perago register`: creates or updates the TaskDefs of task modules in Conductor."""
+"""`perago register`: creates or updates the TaskDefs of task modules, and the workflows of pipeline modules, in Conductor."""
 
 import contextlib
 import json
@@ -7,10 +7,15 @@ from typing import Any
 from rich.text import Text
 
 from perago.cli import _inputs
-from perago.conductor import registration
+from perago.conductor import registration, workflow_registration
 from perago.conductor.client import ConductorClient
+from perago.conductor.workflow_registration import WorkflowRegistration
 from perago.declare import taskdef
+from perago.pipeline import compiler, loader
+from perago.pipeline.graph import Pipeline
 from perago.terminal import console
+
+Registered = registration.Registration | WorkflowRegistration
 
 _TIMEOUT_SECONDS = 15.0
 _VERDICT_STYLES = {
@@ -22,18 +27,23 @@ _MAX_VALUE_LENGTH = 80
 
 
 def register(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
-    """Create or update the TaskDefs of task modules in Conductor.
+    """Create or update task and workflow definitions in Conductor.
 
-    Prints created, updated or unchanged for each task, and what an update changed. Needs CONDUCTOR_SERVER_URL.
+    A pipeline brings its tasks and the pipelines that it calls; a changed workflow gets a new version. Prints created, updated or
+    unchanged for each, and what an update changed. Needs CONDUCTOR_SERVER_URL.
 
     Exit codes: 0 registered, 1 something is wrong, 2 wrong usage.
     """
     # All modules are loaded before the first request, so that a wrong one leaves Conductor unchanged.
-    definitions = [taskdef.of(_inputs.load_task(module)) for module in modules]
+    declared = [_inputs.load_declared(module) for module in modules]
+    tasks = {task.name: taskdef.of(task) for one in declared for task in loader.tasks_of(one)}
+    called = [pipeline for one in declared if isinstance(one, Pipeline) for pipeline in (*one.called(), one)]
+    workflows = {pipeline.name: compiler.workflow(pipeline) for pipeline in called}
     access = _inputs.load_settings().require_conductor("perago register")
     client = ConductorClient(access.url, timeout=_TIMEOUT_SECONDS, auth_key=access.auth_key, auth_secret=access.auth_secret)
     with contextlib.closing(client):
-        registered = [registration.register(client, definition) for definition in definitions]
+        registered: list[Registered] = [registration.register(client, definition) for definition in tasks.values()]
+        registered += [workflow_registration.register(client, definition) for definition in workflows.values()]
     if as_json:
         console.write_json([_document(one) for one in registered])
         return
@@ -41,14 +51,16 @@ def register(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
         _show(one)
 
 
-def _document(registered: registration.Registration) -> dict[str, Any]:
+def _document(registered: Registered) -> dict[str, Any]:
     changes = [{"field": change.field, "before": change.before, "after": change.after} for change in registered.changes]
-    return {"name": registered.name, "verdict": registered.verdict.value, "changes": changes}
+    version = {"version": registered.version} if isinstance(registered, WorkflowRegistration) else {}
+    return {"name": registered.name, "verdict": registered.verdict.value, **version, "changes": changes}
 
 
-def _show(registered: registration.Registration) -> None:
+def _show(registered: Registered) -> None:
     out = console.stdout()
-    out.print(Text.assemble((f"{registered.verdict}:", _VERDICT_STYLES[registered.verdict]), f" {registered.name}"))
+    version = f" version {registered.version}" if isinstance(registered, WorkflowRegistration) else ""
+    out.print(Text.assemble((f"{registered.verdict}:", _VERDICT_STYLES[registered.verdict]), f" {registered.name}{version}"))
     for change in registered.changes:
         before, after = _value(change.before), _value(change.after)
         out.print(Text.assemble((f"  {change.field}: ", "cyan"), before, (" -> ", "dim"), after))

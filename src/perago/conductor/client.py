@@ -114,6 +114,17 @@ class ConductorClient:
         """Posting a definition creates it and overwrites the one of that name."""
         self._api.write("POST", "/metadata/taskdefs", body=[dict(definition)])
 
+    def workflow_definition(self, name: str) -> Mapping[str, Any] | None:
+        """The latest version."""
+        try:
+            return self._object(f"/metadata/workflow/{task_json.segment(name)}")
+        except ConductorNotFound:
+            return None
+
+    def create_workflow_definition(self, definition: Mapping[str, Any]) -> None:
+        """Refused if the version exists."""
+        self._api.write("POST", "/metadata/workflow", body=dict(definition))
+
     def _object(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         return task_json.an_object(self._api.read(path, query=query))
 

@@ -59,17 +59,18 @@ def differences(held: Definition, wanted: Definition) -> tuple[FieldChange, ...]
     if template := held.get("inputTemplate"):
         # No task declares one; left in place it would add values to the input that the contract does not know.
         found = {**found, "inputTemplate": (template, None)}
-    return tuple(change for name, (before, after) in found.items() for change in _compare(name, before, after))
+    return tuple(change for name, (before, after) in found.items() for change in compare(name, before, after))
 
 
-def _compare(path: str, before: object, after: object) -> Iterator[FieldChange]:
+def compare(path: str, before: object, after: object) -> Iterator[FieldChange]:
+    """The differences of two JSON values, down to the fields of objects."""
     if before == after:
         return
     if not _is_object(before) or not _is_object(after):
         yield FieldChange(path, before, after)
         return
     for key in [*after, *(key for key in before if key not in after)]:
-        yield from _compare(f"{path}.{key}", before.get(key), after.get(key))
+        yield from compare(f"{path}.{key}", before.get(key), after.get(key))
 
 
 def _is_object(value: object) -> TypeGuard[Definition]:

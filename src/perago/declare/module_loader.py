@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from types import ModuleType, TracebackType
 
 from perago.declare import module_names, spark_workspace
@@ -17,12 +18,23 @@ _TAIL = 4
 
 def load(module_name: str) -> TaskDeclaration:
     """The task of a module, given by name or file; `TaskDefinitionError` if it cannot be imported or has not exactly one."""
+    module = import_by_name(module_name)
+    found = only_task(module)
+    require_spark(module.__name__, [found])
+    return found
+
+
+def import_by_name(module_name: str) -> ModuleType:
+    """The module of that name or file, imported; `TaskDefinitionError` if that fails."""
     name = module_names.dotted(module_name)
     _prepend_working_directory()
-    found = only_task(_imported(name))
-    if found.kind is WorkspaceKind.SPARK and importlib.util.find_spec("pyspark") is None:
-        raise _without_spark(name)
-    return found
+    return _imported(name)
+
+
+def require_spark(module: str, tasks: Iterable[TaskDeclaration]) -> None:
+    """`TaskDefinitionError` if one of the tasks uses Spark, and Spark is not installed."""
+    if any(task.kind is WorkspaceKind.SPARK for task in tasks) and importlib.util.find_spec("pyspark") is None:
+        raise _without_spark(module)
 
 
 def only_task(module: ModuleType) -> TaskDeclaration:

@@ -245,6 +245,12 @@ class Pipeline:
         """Whether it takes a workspace and returns one."""
         return any(task.workspace is not None for task in self.tasks())
 
+    @property
+    def needs_lanes(self) -> bool:
+        """Whether it, or a pipeline that it calls, forks writers, so that `perago.fork` and `perago.join` are among its tasks."""
+        forks = any(isinstance(node, Fork | Each) and node.writes for node in walk(self.nodes))
+        return forks or any(one.needs_lanes for one in self.called())
+
     def tasks(self) -> Sequence[TaskDeclaration]:
         """Every task of the pipeline and of those that it calls, once each, in the order of their first use."""
         found: dict[str, TaskDeclaration] = {}

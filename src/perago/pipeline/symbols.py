@@ -115,7 +115,7 @@ def _field(what: Known, name: str) -> Known:
     """The reference to a field of a value."""
     annotation = what.reference.annotation
     model = model_fields.model_of(annotation)
-    if any(one is Any for one in model_fields.alternatives(annotation)) or isinstance(what.reference.source, graph.EachItem):
+    if any(one is Any for one in model_fields.alternatives(annotation)):
         return _below(what, name, name, Any)
     if model is None:
         refuse(
