@@ -13,6 +13,8 @@ Answer = Callable[[Json], Json | None]
 
 _EXPECTED = frozenset({("GET", 404), ("DELETE", 409)})
 """A definition that is not there; a run that ended before it was terminated."""
+PATIENCE = 100.0
+"""Seconds. On a busy machine Conductor loses sight of a system task at times, and takes it up again after 60."""
 _ENDED = frozenset({"COMPLETED", "FAILED", "TERMINATED", "TIMED_OUT"})
 
 
@@ -59,7 +61,7 @@ class WorkflowDriver:
         self._started.append(self.call("POST", "/workflow", body))
         return self._started[-1]
 
-    def run(self, definition: Mapping[str, Any], given: Mapping[str, Any], answer: Answer, *, within: float = 60.0) -> Json:
+    def run(self, definition: Mapping[str, Any], given: Mapping[str, Any], answer: Answer, *, within: float = PATIENCE) -> Json:
         """The workflow at its end; fails if nothing happens for `within` seconds."""
         workflow_id = self.start(definition, given)
         deadline = time.monotonic() + within

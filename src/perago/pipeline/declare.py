@@ -9,13 +9,14 @@ from pydantic import BaseModel
 
 from perago.declare import contract_builder, signature, task_names
 from perago.declare.problems import Problem, definition_error, unknown
+from perago.errors import TaskDefinitionError
 from perago.pipeline import attached, graph, input_defaults, outputs, steps
 from perago.pipeline.attached import pipeline_of, pipelines_in
 from perago.pipeline.blocks import Block
 from perago.pipeline.declaration import Declaration
 from perago.pipeline.model_fields import Form, fields
 from perago.pipeline.recorded_models import recording
-from perago.pipeline.symbols import Known, Refused, Symbol
+from perago.pipeline.symbols import Known, Symbol, refused_problem
 
 __all__ = ["pipeline", "pipeline_of", "pipelines_in"]
 
@@ -87,8 +88,11 @@ def _run(function: Any, declaration: Declaration, models: _Models) -> Mapping[st
         with recording():
             returned = function(*arguments)
             return outputs.convert(declaration, returned, models.result)
-    except Refused as refused:
-        declaration.problem(refused.problem.field, refused.problem.what)
+    except TaskDefinitionError as error:
+        problem = refused_problem(error)
+        if problem is None:
+            raise
+        declaration.problem(problem.field, problem.what)
         return {}
 
 

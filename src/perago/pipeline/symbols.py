@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from perago.pipeline.declaration import Declaration
 
 
-class Refused(TaskDefinitionError):
-    """A use of a reference after which the function cannot go on. The decorator reports it with the other problems."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
+_PROBLEM = "perago_problem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,16 @@ def known(symbol: "Symbol") -> Known:
 
 
 def refuse(label: str, what: str) -> NoReturn:
-    raise Refused(Problem(label, what))
+    """For a use after which the function cannot go on. The decorator reports it with the other problems."""
+    problem = Problem(label, what)
+    error = TaskDefinitionError(str(problem))
+    setattr(error, _PROBLEM, problem)
+    raise error
+
+
+def refused_problem(error: TaskDefinitionError) -> Problem | None:
+    """What `refuse` was called for; None if the error has another origin."""
+    return getattr(error, _PROBLEM, None)
 
 
 def _refused(what: str) -> Any:
