@@ -13,7 +13,7 @@ from perago.errors import LakeNotFound, LakeUnknown
 from perago.in_memory.conductor import FakeConductor
 from perago.in_memory.lake import MemoryLake
 from perago.in_memory.repository import Branch
-from perago.lake.port import PAGE
+from perago.lake.port import PAGE, Ref
 from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
 from perago.protocol import head, staging_names
 from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState
@@ -200,11 +200,11 @@ class RestoresWithoutBarrier(TracksOwnBranches):
 class DeletesBranchOnLostReply(ports.NetLake):
     """Deletes its staging branch as soon as the reply to the publish request is lost, before it has read the head."""
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
         try:
             return super().merge(repository, source, target, **kwargs)
         except LakeUnknown:
-            self._delete_own(repository, source)
+            self._delete_own(repository, BranchName(source))
             raise
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, **kwargs: Any) -> None:
@@ -240,7 +240,7 @@ class ClaimsAnyMerge(ports.NetLake):
         super().__init__(actor, lake)
         self._lost: Any = None
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
         try:
             return super().merge(repository, source, target, **kwargs)
         except LakeUnknown:
@@ -268,8 +268,8 @@ class PublishesByCommitId(ports.NetLake):
         self._staged[branch] = made.id
         return made
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
-        return super().merge(repository, self._pinned(repository, source), target, **kwargs)
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
+        return super().merge(repository, self._pinned(repository, BranchName(source)), target, **kwargs)
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, **kwargs: Any) -> None:
         super().relocate(repository, target, self._pinned(repository, to), **kwargs)
@@ -286,7 +286,7 @@ class PublishesByCommitId(ports.NetLake):
 class MovesBackByCommitId(PublishesByCommitId):
     """Moves the target back by the id of the input commit, without a handle; publishes its own changes by branch name."""
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
         return ports.NetLake.merge(self, repository, source, target, **kwargs)
 
     def _pinned(self, repository: Repository, branch: BranchName) -> BranchName:
@@ -308,7 +308,7 @@ class SkipsVerification(ports.NetLake):
         self._staged = super().commit_branch(repository, branch, *args)
         return self._staged
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
         self._merged = super().merge(repository, source, target, **kwargs)
         return self._merged
 
@@ -326,7 +326,7 @@ class MendsAnything(ports.NetLake):
         super().__init__(actor, lake)
         self._labels: Any = None
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
         merged = super().merge(repository, source, target, **kwargs)
         self._labels = kwargs["metadata"]
         return merged
@@ -364,7 +364,7 @@ class LeavesStagingBranches(ports.NetLake):
 class DeniesMerge(ports.NetLake):
     """Merges, and then reports that the source branch does not exist."""
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
         super().merge(repository, source, target, **kwargs)
         raise LakeNotFound(f"branch {source} does not exist")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from perago.in_memory.conductor import FakeConductor
 from perago.in_memory.lake import MemoryLake
-from perago.lake.port import PAGE, Lake
+from perago.lake.port import PAGE, Lake, Ref
 from perago.model import Attempt, BranchName, Commit, CommitId, ObjectPath, Outcome, Repository, Snapshot, TaskId, WorkflowId
 from perago.operate.protocol_check.dict_task import DictWorkspace, Files
 from simulation.actors import Actor
@@ -71,7 +71,7 @@ class NetLake:
     def commit_branch(self, repository: Repository, branch: BranchName, *args: Any) -> Commit:
         return self.ask("commit_branch", repository, branch, *args)
 
-    def merge(self, repository: Repository, source: BranchName, target: BranchName, **kwargs: Any) -> CommitId:
+    def merge(self, repository: Repository, source: Ref, target: BranchName, **kwargs: Any) -> CommitId:
         return self.ask("merge", repository, source, target, **kwargs)
 
     def relocate(self, repository: Repository, target: BranchName, to: BranchName, **kwargs: Any) -> None:

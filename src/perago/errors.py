@@ -10,7 +10,8 @@ PeragoError
 │   ├── TerminalError               no retry with the same input can succeed
 │   │   ├── TaskInputError            Conductor input does not satisfy the contract
 │   │   ├── PreGuardrailViolation     the input workspace fails a check (also a GuardrailViolation)
-│   │   └── TaskTerminalError         raised by task authors
+│   │   ├── TaskTerminalError         raised by task authors
+│   │   └── LaneConflictError         lanes of a fork changed the same objects differently
 │   └── RetryableError              another attempt may succeed
 │       ├── TaskFailed                raised by task authors
 │       ├── TaskResultError           the body's return value does not satisfy the contract
@@ -117,6 +118,12 @@ class TaskTerminalError(TerminalError):
     """Raised by a task body: no retry can help."""
 
     code = "PG-230"
+
+
+class LaneConflictError(TerminalError):
+    """Lanes of a fork changed the same objects differently."""
+
+    code = "PG-240"
 
 
 class RetryableError(AttemptError):

@@ -49,6 +49,9 @@ class Effect(StrEnum):
     ASK_ABOUT_RIVAL = "ask about a rival's task", Phase.FENCE
     ASK_ABOUT_TASK = "ask about a task", Phase.FENCE
     DIFF = "diff", Phase.DIFF
+    MERGE_LANES = "merge lanes", Phase.DIFF
+    COMPARE_LANES = "compare lanes with their union", Phase.DIFF
+    COPY_FROM_LANES = "copy objects from lanes", Phase.DIFF
     CREATE_STAGING_BRANCH = "create staging branch", Phase.STAGE
     UPLOAD = "stage", Phase.STAGE
     COMMIT = "commit", Phase.STAGE
@@ -61,6 +64,7 @@ class Effect(StrEnum):
     READ_MERGE_COMMIT = "read the merge commit", Phase.VERIFY
     READ_HEAD = "read the head", Phase.VERIFY
     DELETE_STAGING_BRANCH = "delete staging branch", Phase.CLEAN_UP
+    DELETE_LANES = "delete lane branches", Phase.CLEAN_UP
     CLOSE_WORKSPACE = "close workspace", Phase.CLEAN_UP
 
 

@@ -27,6 +27,7 @@ class TaskFacts:
     completion_seconds: float
     heartbeat_seconds: float
     warnings: tuple[str, ...] = ()
+    is_built_in: bool = False
 
 
 # supervisor to executor

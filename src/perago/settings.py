@@ -213,6 +213,7 @@ class Settings(DownloadSettings):
     perago_worker_id_prefix: Annotated[str, AfterValidator(_worker_id_prefix)] | None = None
     perago_failure_reason_max_length: int = Field(default=500, ge=1)
     perago_unlabelled_head: Literal["replace", "refuse"] = "replace"
+    perago_serve_built_in_tasks: bool = True
     perago_workspace_gc_ttl: PositiveDuration = 86400.0
     perago_workspace_gc_interval: PositiveDuration = 3600.0
     perago_shutdown_force_kill_after: Duration | None = Field(default=None, ge=0)
@@ -279,6 +280,7 @@ class Settings(DownloadSettings):
             "PERAGO_WORKER_ID_PREFIX": self.perago_worker_id_prefix or "(from the module name)",
             "PERAGO_FAILURE_REASON_MAX_LENGTH": str(self.perago_failure_reason_max_length),
             "PERAGO_UNLABELLED_HEAD": self.perago_unlabelled_head,
+            "PERAGO_SERVE_BUILT_IN_TASKS": str(self.perago_serve_built_in_tasks).lower(),
             "PERAGO_WORKSPACE_GC_TTL": human_units.show_seconds(self.perago_workspace_gc_ttl),
             "PERAGO_WORKSPACE_GC_INTERVAL": human_units.show_seconds(self.perago_workspace_gc_interval),
             "PERAGO_SHUTDOWN_FORCE_KILL_AFTER": "(unset)" if force is None else human_units.show_seconds(force),

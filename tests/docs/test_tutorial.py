@@ -31,6 +31,8 @@ class Reader:
         places = {f"PERAGO_{name}_ROOT": str(home / "perago" / name.lower()) for name in ("WORKSPACE", "LOG", "CACHE")}
         if fetched := os.environ.get("PERAGO_CACHE_DIR"):
             places["PERAGO_CACHE_DIR"] = fetched
+        # Conductor would hand out the built-in tasks of other tests to this worker, and its status would show them.
+        places["PERAGO_SERVE_BUILT_IN_TASKS"] = "false"
         self.environment = {**kept, **places, "PATH": f"{PROGRAMS}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def renamed(self, text: str) -> str:

@@ -88,6 +88,7 @@ LAKE_CALLS: dict[str, Callable[[LakeFS, Path], object]] = {
     "write_small": lambda lake, _: list(
         lake.write_small(REPOSITORY, STAGING, [SmallFile(ObjectPath("a"), b"1", "x/y", {"Key": " v"})])
     ),
+    "copy_object": lambda lake, _: lake.copy_object(REPOSITORY, STAGING, ObjectPath("ü+"), COMMIT),
     "delete_objects": lambda lake, _: lake.delete_objects(REPOSITORY, STAGING, [ObjectPath("a")]),
     "uncommitted": lambda lake, _: list(lake.uncommitted(REPOSITORY, STAGING)),
 }
@@ -95,6 +96,7 @@ CONDUCTOR_CALLS: dict[str, Callable[[ConductorClient], object]] = {
     "check": lambda client: client.check(),
     "poll": lambda client: client.poll(TaskType("a/b"), NONCE, wait_seconds=0),
     "snapshot": lambda client: client.snapshot(ATTEMPT.workflow_id, ATTEMPT.task_id),
+    "workflow_status": lambda client: client.workflow_status(ATTEMPT.workflow_id),
     "task": lambda client: client.task(ATTEMPT.task_id),
     "extend_lease": lambda client: client.extend_lease(ATTEMPT),
     "report": lambda client: client.report(ATTEMPT, COMPLETED, timeout=5),

@@ -124,6 +124,8 @@ class WorkerHarness:
             "PERAGO_CACHE_ROOT": str(self.folder / "cache"),
             "PYTHONPATH": str(ROOT),
             "E2E_PREFIX": self.prefix,
+            # Conductor hands them out to any worker, also to one that another test is about to kill.
+            "PERAGO_SERVE_BUILT_IN_TASKS": "false",
             **changes,
         }
 

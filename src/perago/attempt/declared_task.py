@@ -7,6 +7,7 @@ from typing import Any
 
 from perago.declare import checks
 from perago.declare.controls import PublishBudget
+from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.model import Listing, TaskInput
 from perago.protocol.budget import Budget, default_for
@@ -23,6 +24,10 @@ class DeclaredTask:
     @property
     def read_only(self) -> bool:
         return self.declaration.workspace is not None and self.declaration.workspace.read_only
+
+    @property
+    def prepares_publication(self) -> bool:
+        return self.read_only and self.declaration.kind is WorkspaceKind.LANES
 
     def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         return self.declaration.contract.parse_input(task_input)

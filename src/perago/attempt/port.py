@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from perago.model import BranchName, ChangeCounts, Listing, TaskInput
+from perago.model import BranchName, ChangeCounts, Commit, Listing, TaskInput
 
 
 class Task(Protocol):
@@ -11,6 +11,11 @@ class Task(Protocol):
 
     @property
     def read_only(self) -> bool: ...
+
+    @property
+    def prepares_publication(self) -> bool:
+        """Whether a later task publishes on this input: it is refused early, as that one would be."""
+        ...
 
     def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         """`TaskInputError` where the input does not satisfy the contract."""
@@ -82,8 +87,15 @@ class AttemptWorkspace(Protocol):
         """What differs from the input. Refuses what cannot be published, and a workspace that cannot be trusted any more."""
         ...
 
-    def fill(self, branch: BranchName) -> None:
-        """Bring that change onto the staging branch, uncommitted, unless the body has written it there."""
+    def fill(self, branch: BranchName) -> Commit | None:
+        """Bring that change onto the staging branch, uncommitted, unless the body has written it there.
+
+        A commit where the change exists in one already; the staging branch then takes over its content.
+        """
+        ...
+
+    def published(self) -> None:
+        """The publication is verified. Raises nothing: the attempt has succeeded."""
         ...
 
     def close(self) -> None:

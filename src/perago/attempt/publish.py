@@ -53,11 +53,13 @@ class Publication:
     def recorder(self) -> instrumentation.EffectRecorder:
         return self.execution.recorder
 
-    def stage(self, fill: Callable[[BranchName], None]) -> StagedCommit | None:
+    def stage(self, fill: Callable[[BranchName], Commit | None]) -> StagedCommit | None:
         """Bring the change onto the staging branch and commit it; None where nothing differs from the input."""
         handle = self.staging.create()
         with self.explaining_revocation():
-            fill(handle.branch)
+            composed = fill(handle.branch)
+            if composed is not None:
+                return self.staging.take_over(handle, composed, self._message, self._labels)
             return self.staging.commit(handle, self._message, self._labels)
 
     @contextlib.contextmanager

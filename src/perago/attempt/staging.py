@@ -9,8 +9,10 @@ from perago.attempt import instrumentation
 from perago.errors import LakeConflict, LakeNotFound, PublishFenceError
 from perago.events import Effect
 from perago.lake import port as lake_port
-from perago.model import Attempt, BranchName, CommitId, ExecutionId, Handle, StagedCommit, WorkspaceRef
+from perago.model import Attempt, BranchName, Commit, CommitId, ExecutionId, Handle, StagedCommit, WorkspaceRef
 from perago.protocol import staging_names
+
+_TAKE_OVER_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -59,6 +61,22 @@ class Staging:
                     raise
                 return None
         if made.parents != (self.target.ref,):
+            raise PublishFenceError("the staging branch holds a commit that this attempt did not make")
+        return StagedCommit(handle.repository, handle.branch, made.id, made.meta_range_id)
+
+    def take_over(self, handle: Handle, composed: Commit, message: str, labels: Mapping[str, str]) -> StagedCommit:
+        """Commit the content of `composed`, which descends from the input.
+
+        The branch stands at the input, so lakeFS merges nothing: the new commit has the content of the composed one.
+        """
+        with self.recorder.record(Effect.COMMIT):
+            made = self.lake.commit(
+                handle.repository,
+                self.lake.merge(
+                    handle.repository, composed.id, handle.branch, message=message, metadata=labels, timeout=_TAKE_OVER_SECONDS
+                ),
+            )
+        if made.parents != (self.target.ref,) or made.meta_range_id != composed.meta_range_id:
             raise PublishFenceError("the staging branch holds a commit that this attempt did not make")
         return StagedCommit(handle.repository, handle.branch, made.id, made.meta_range_id)
 

@@ -23,7 +23,9 @@ from perago.errors import (
 from perago.events import Effect
 from perago.lake import existence
 from perago.model import Outcome, WorkspaceRef
-from perago.protocol import decision
+from perago.protocol import decision, lane_names
+
+_LOST_LANE = ": the branches of lanes are deleted when their run ends; `perago retry` restores them"
 
 
 def run(execution: Execution, task_input: Mapping[str, Any]) -> Outcome:
@@ -71,6 +73,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         publication = replace(publication, counts=change.counts)
         staged = None if change.is_empty else publication.stage(workspace.fill)
         published = publication.publish(staged)
+        workspace.published()
         return outcome.completed(replace(target, ref=published), result)
 
 
@@ -107,7 +110,7 @@ def _check_early(execution: Execution, branch: TargetBranch) -> None:
     if at == target.ref:
         return
     _require_commit(execution, target)
-    if execution.task.read_only:
+    if execution.task.read_only and not execution.task.prepares_publication:
         return
     shown = branch.look(execution.require_current())
     refusal = decision.refusal(execution.attempt, target.ref, shown, execution.unlabelled)
@@ -121,7 +124,8 @@ def _no_branch(execution: Execution, target: WorkspaceRef) -> PeragoError:
     try:
         found = execution.lake.commit(target.repository, target.branch)
     except LakeError:
-        return WorkspaceError(f"branch {target.branch} does not exist in repository {target.repository}")
+        lost = "" if lane_names.parse(target.branch) is None else _LOST_LANE
+        return WorkspaceError(f"branch {target.branch} does not exist in repository {target.repository}{lost}")
     return TaskInputError(
         f"workspace.branch {target.branch} is a tag or a commit ({found.id}), not a branch; name the branch to publish to"
     )

@@ -1,4 +1,4 @@
-"""`perago gc`: lists or deletes staging branches of attempts that have ended."""
+"""`perago gc`: lists or deletes staging branches of attempts that have ended, and branches of lanes whose run has."""
 
 import contextlib
 import time
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from perago import human_units, settings
 from perago.attempt import staging_gc
+from perago.builtin import lane_gc
 from perago.cli import _inputs
 from perago.conductor.client import ConductorClient
 from perago.errors import SetupError
@@ -18,6 +19,7 @@ from perago.lake.client import LakeFS
 from perago.model import Repository
 from perago.terminal import console
 
+Finding = staging_gc.StagingFinding | lane_gc.LaneFinding
 _TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
 
 Delete = Annotated[bool, typer.Option("--delete", help="Delete them; without it they are only listed.")]
@@ -30,10 +32,11 @@ OlderThan = Annotated[
 def gc(
     repository: _inputs.RepositoryName, delete: Delete = False, older_than: OlderThan = "24h", as_json: _inputs.AsJson = False
 ) -> None:
-    """List or delete the staging branches that dead workers left behind.
+    """List or delete the staging branches, and the branches of lanes, that dead workers left behind.
 
-    A branch is an orphan when Conductor reports that its attempt has ended, or when it is older than --older-than. Nothing is
-    deleted without --delete. Without CONDUCTOR_SERVER_URL only the age counts.
+    A branch is an orphan when Conductor reports that its attempt has ended, or when it is older than --older-than. The branch of
+    a lane is one when its workflow has ended. Nothing is deleted without --delete. Without CONDUCTOR_SERVER_URL only the age
+    counts.
 
     Exit codes: 0 done, 1 a request or a deletion failed, 2 wrong usage.
     """
@@ -48,9 +51,11 @@ def gc(
         )
         conductor = _conductor(local.conductor, clients)
         name = Repository(repository)
-        found = staging_gc.find(lake, conductor, name, now=time.time(), older_than=max_age)
+        staged = staging_gc.find(lake, conductor, name, now=time.time(), older_than=max_age)
+        lanes = lane_gc.find(lake, conductor, name, now=time.time(), older_than=max_age)
         if delete:
-            found = list(staging_gc.delete(lake, name, found))
+            staged, lanes = list(staging_gc.delete(lake, name, staged)), list(lane_gc.delete(lake, name, lanes))
+        found: list[Finding] = [*staged, *lanes]
     if as_json:
         branches = [_document(finding) for finding in found]
         console.write_json({"branches": branches, "conductor_asked": conductor is not None})
@@ -74,7 +79,7 @@ def _conductor(access: settings.ConductorAccess | None, clients: contextlib.Exit
     return clients.enter_context(contextlib.closing(client))
 
 
-def _show(found: Sequence[staging_gc.StagingFinding], *, delete: bool, conductor_asked: bool) -> None:
+def _show(found: Sequence[Finding], *, delete: bool, conductor_asked: bool) -> None:
     if not conductor_asked:
         console.warning("CONDUCTOR_SERVER_URL is not set: only the age of a branch counts")
     out = console.stdout()
@@ -84,10 +89,12 @@ def _show(found: Sequence[staging_gc.StagingFinding], *, delete: bool, conductor
     left = sum(finding.orphaned is not None and not finding.is_deleted for finding in found)
     gone = sum(finding.is_deleted for finding in found)
     summary = f"{gone} deleted, {left} failed" if delete else f"{left} to delete with --delete"
-    out.print(Text(f"{len(found)} staging branches, {summary}"))
+    lanes = sum(isinstance(finding, lane_gc.LaneFinding) for finding in found)
+    of_lanes = f" and {lanes} branches of lanes" if lanes else ""
+    out.print(Text(f"{len(found) - lanes} staging branches{of_lanes}, {summary}"))
 
 
-def _verdict(finding: staging_gc.StagingFinding, *, delete: bool) -> tuple[str, str]:
+def _verdict(finding: Finding, *, delete: bool) -> tuple[str, str]:
     if finding.orphaned is None:
         age = "age unknown" if finding.age_seconds is None else f"{human_units.show_seconds(round(finding.age_seconds))} old"
         return "in use", age
@@ -96,11 +103,11 @@ def _verdict(finding: staging_gc.StagingFinding, *, delete: bool) -> tuple[str, 
     return ("deleted" if delete else "orphan"), finding.orphaned
 
 
-def _document(finding: staging_gc.StagingFinding) -> dict[str, Any]:
+def _document(finding: Finding) -> dict[str, Any]:
     return {
         "branch": finding.branch,
         "workflow_id": finding.name.workflow_id,
-        "task_id": finding.name.task_id,
+        "task_id": None if isinstance(finding, lane_gc.LaneFinding) else finding.name.task_id,
         "retry_count": finding.name.retry_count,
         "age_seconds": finding.age_seconds,
         "orphaned": finding.orphaned,

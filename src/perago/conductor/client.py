@@ -69,6 +69,9 @@ class ConductorClient:
         workflow = self._object(f"/workflow/{task_json.segment(workflow_id)}", {"includeTasks": "false"})
         return task_json.snapshot(task, workflow)
 
+    def workflow_status(self, workflow_id: WorkflowId) -> str:
+        return str(self._object(f"/workflow/{task_json.segment(workflow_id)}", {"includeTasks": "false"}).get("status"))
+
     def task(self, task_id: TaskId) -> Snapshot:
         return task_json.snapshot(self._object(f"/tasks/{task_json.segment(task_id)}"))
 

@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, RootModel
 
+from perago.declare.lanes import BUILT_IN_PACKAGE, Lanes
 from perago.declare.problems import Problem
 from perago.declare.spark_workspace import SparkWorkspace
 
@@ -20,6 +21,8 @@ class WorkspaceKind(Enum):
 
     LOCAL = "local"
     SPARK = "spark"
+    LANES = "lanes"
+    """Of the built-in tasks only."""
     NONE = "none"
 
 
@@ -85,7 +88,7 @@ def _parameter_problems(parameters: Mapping[str, inspect.Parameter], *, has_work
 def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signature | list[Problem]:
     wanted = [*inspect.signature(function).parameters, "return"]
     problems = [Problem(f"signature.{name}", f"has no annotation; {_SHAPES}") for name in wanted if name not in hints]
-    kind = _kind(hints) if "workspace" in wanted else WorkspaceKind.NONE
+    kind = _kind(hints, function.__module__) if "workspace" in wanted else WorkspaceKind.NONE
     if kind is None:
         problems.append(Problem("signature.workspace", f"must be annotated Path or SparkWorkspace, not {hints['workspace']}"))
     for name in ("params", "return"):
@@ -97,11 +100,13 @@ def _typed(function: Callable[..., Any], hints: Mapping[str, object]) -> Signatu
     return Signature(kind, params, result)
 
 
-def _kind(hints: Mapping[str, object]) -> WorkspaceKind | None:
+def _kind(hints: Mapping[str, object], module: str) -> WorkspaceKind | None:
     """None for a wrong annotation; a missing one is reported separately and counts as `Path` here."""
     annotation = hints.get("workspace", Path)
     if annotation is Path:
         return WorkspaceKind.LOCAL
+    if annotation is Lanes and module.startswith(BUILT_IN_PACKAGE):
+        return WorkspaceKind.LANES
     return WorkspaceKind.SPARK if annotation is SparkWorkspace else None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perago.declare import task_names
 from perago.declare.controls import TaskControls, nested_problems
+from perago.declare.lanes import BUILT_IN_PACKAGE
 from perago.declare.problems import Problem, definition_error, unknown
 from perago.declare.workspace_spec import WorkspaceSpec
 
@@ -100,8 +101,8 @@ def _declaration(function: Any, args: tuple[object, ...], given: Mapping[str, An
 
     workspace, controls = given.get("workspace"), given.get("controls")
     derived = contract_builder.build_contract(function, has_workspace=workspace is not None)
-    problems = [*_argument_problems(args, given), *derived.problems]
     module = str(getattr(function, "__module__", "?"))
+    problems = [*_argument_problems(args, given, is_built_in=module.startswith(BUILT_IN_PACKAGE)), *derived.problems]
     if problems or derived.contract is None:
         name = given.get("name")
         raise definition_error(module, name if isinstance(name, str) else None, problems)
@@ -119,11 +120,12 @@ def _declaration(function: Any, args: tuple[object, ...], given: Mapping[str, An
     )
 
 
-def _argument_problems(args: tuple[object, ...], given: Mapping[str, Any]) -> Iterator[Problem]:
+def _argument_problems(args: tuple[object, ...], given: Mapping[str, Any], *, is_built_in: bool) -> Iterator[Problem]:
     if args:
         yield Problem("", f"@task takes no positional values; write name=..., owner_email=..., not {', '.join(map(repr, args))}")
     yield from (unknown(name, _ACCEPTED) for name in given if name not in _ACCEPTED)
-    yield from task_names.name_problems(given["name"]) if "name" in given else [Problem("name", "required; write name='...'")]
+    name = [Problem("name", "required; write name='...'")]
+    yield from task_names.name_problems(given["name"], is_built_in=is_built_in) if "name" in given else name
     email = [Problem("owner_email", "required; write owner_email='team@example.com'")]
     yield from task_names.email_problems(given["owner_email"]) if "owner_email" in given else email
     description, workspace, controls = (given.get(name) for name in ("description", "workspace", "controls"))

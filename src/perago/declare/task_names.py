@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from perago.declare.lanes import BUILT_IN_PREFIX
 from perago.declare.problems import Problem
 
 _LONGEST_SEGMENT = 255
@@ -37,7 +38,7 @@ _SYSTEM_TASKS = frozenset(
 """Conductor runs tasks of these types itself and never gives them to a worker."""
 
 
-def name_problems(name: object) -> Iterator[Problem]:
+def name_problems(name: object, *, is_built_in: bool = False) -> Iterator[Problem]:
     if not isinstance(name, str) or not name:
         yield Problem("name", f"must be text such as 'features.build', not {name!r}")
     elif name in {".", ".."}:
@@ -47,6 +48,9 @@ def name_problems(name: object) -> Iterator[Problem]:
         yield Problem("name", f"{name!r} has {found}; use letters, digits, '.', '_' and '-'")
     elif len(name.encode()) > _LONGEST_SEGMENT:
         yield Problem("name", f"is longer than {_LONGEST_SEGMENT} bytes; write a shorter one")
+    elif name.startswith(BUILT_IN_PREFIX) and not is_built_in:
+        shorter = name.removeprefix(BUILT_IN_PREFIX)
+        yield Problem("name", f"{name!r} begins with {BUILT_IN_PREFIX!r}, as Perago's own tasks do; write {shorter!r}")
     elif name in _SYSTEM_TASKS:
         yield Problem("name", f"{name!r} is one of Conductor's own task types; write another, such as 'features.build'")
 

@@ -14,6 +14,8 @@ from perago.attempt import cancellation, declared_task, transaction
 from perago.attempt import port as attempt_port
 from perago.attempt.execution import Execution
 from perago.attempt.rival_wait import LONGEST, Patience
+from perago.builtin import lane_workspace
+from perago.builtin import names as built_in_names
 from perago.declare import module_loader, taskdef
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
@@ -57,7 +59,7 @@ class Executor:
 
     def load(self, modules: Sequence[str]) -> None:
         """Import the modules, send what they declare, and connect."""
-        tasks = [module_loader.load(module) for module in modules]
+        tasks = [module_loader.load(module) for module in (*modules, *self._built_in_modules)]
         self._channel.send(ipc.SourcesImported(source_files.imported(modules)))
         self._tasks = {task.name: task for task in tasks}
         if any(task.kind is WorkspaceKind.SPARK for task in tasks):
@@ -69,6 +71,11 @@ class Executor:
             if self._settings.lakefs is not None:
                 self._lake.capabilities()
         self._channel.send(ipc.Ready(os.getpid()))
+
+    @property
+    def _built_in_modules(self) -> Sequence[str]:
+        is_served = self._settings.lakefs is not None and self._settings.perago_serve_built_in_tasks
+        return built_in_names.MODULES if is_served else ()
 
     def serve(self) -> None:
         before = process_state.capture()
@@ -90,7 +97,7 @@ class Executor:
             task=declared_task.DeclaredTask(declaration, lambda argument: self._around_body(run, argument)),
             lake=self._lake,
             conductor=self._channel,
-            workspaces=lambda ref: self._workspace(declaration, ref, run),
+            workspaces=lambda ref: self._workspace(declaration, ref, run, execution),
             budget=budget,
             emit=self._emit,
             reason_max_length=self._settings.perago_failure_reason_max_length,
@@ -99,7 +106,11 @@ class Executor:
         )
         return transaction.run(execution, run.polled.input)
 
-    def _workspace(self, declaration: TaskDeclaration, ref: WorkspaceRef, run: ipc.Run) -> attempt_port.AttemptWorkspace:
+    def _workspace(
+        self, declaration: TaskDeclaration, ref: WorkspaceRef, run: ipc.Run, execution: Execution
+    ) -> attempt_port.AttemptWorkspace:
+        if declaration.kind is WorkspaceKind.LANES:
+            return lane_workspace.LaneBranchesWorkspace(execution, ref)
         prefix = declaration.workspace.prefix if declaration.workspace else "/"
         if declaration.kind is WorkspaceKind.SPARK:
             access = self._settings.require_lakefs()
@@ -139,6 +150,7 @@ def facts(task: TaskDeclaration) -> ipc.TaskFacts:
         task_type=task.name,
         needs_lake=task.workspace is not None,
         definition=taskdef.of(task),
+        is_built_in=task.module in built_in_names.MODULES,
         warnings=task.warnings,
         publish_seconds=budget.publish_seconds,
         completion_seconds=budget.completion_seconds,

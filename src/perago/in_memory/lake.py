@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -52,6 +53,8 @@ class MemoryLake:
     def __init__(self, gate: Gate = open_gate, clock: Callable[[], int] | None = None) -> None:
         self.gate = gate
         self.calls: Counter[str] = Counter()
+        self.merges_with_defects = False
+        """Whether merges lose or keep objects wrongly where those of lakeFS do."""
         self._clock = clock or itertools.count(1).__next__
         self._repositories: dict[Repository, Store] = {}
         self._blobs: dict[str, bytes] = {}
@@ -184,7 +187,7 @@ class MemoryLake:
     def merge(
         self,
         repository: Repository,
-        source: BranchName,
+        source: Ref,
         target: BranchName,
         *,
         message: str,
@@ -195,7 +198,7 @@ class MemoryLake:
         marked = {**metadata, ".lakefs.merge.strategy": "default"}
 
         def squash(store: Store, record: Record) -> Record:
-            tree = store.merged(store.branch(source).record.head, record.head)
+            tree = store.merged(store.resolve(source), record.head, with_defects=self.merges_with_defects)
             return store.record(store.add_commit((record.head,), tree, message, marked, self._clock()).id)
 
         with self._lock:
@@ -239,7 +242,10 @@ class MemoryLake:
             self._seal(self._store(repository), branch)
         self.gate("interrupt_updates", RequestStep.AFTER)
 
-    def differences(self, repository: Repository, left: CommitId, right: CommitId) -> Iterable[ObjectDifference]:
+    def differences(
+        self, repository: Repository, left: CommitId, right: CommitId, *, page: int = PAGE
+    ) -> Iterable[ObjectDifference]:
+        del page
         self._enter("differences")
         with self._lock:
             store = self._store(repository)
@@ -299,6 +305,14 @@ class MemoryLake:
             info = self.put(repository, branch, file.path, file.data, content_type=file.content_type, metadata=file.metadata)
             self.gate("write", RequestStep.AFTER)
             yield info
+
+    def copy_object(self, repository: Repository, branch: BranchName, path: ObjectPath, source: CommitId) -> None:
+        self._enter("copy_object")
+        with self._lock:
+            entry = self._entry(repository, source, path)
+            copied = replace(entry, mtime=self._clock(), upload=next(self._uploads))
+            self._writable(repository, branch, f"copy {path!r}").staged[path] = copied
+        self.gate("copy_object", RequestStep.AFTER)
 
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
         self._enter("delete_objects")

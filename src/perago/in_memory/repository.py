@@ -89,10 +89,11 @@ class Store:
         branch = None if ref in self.commits else self.branches.get(BranchName(ref))
         return tree if branch is None or not branch.staged else tree.apply(branch.staged)
 
-    def merged(self, source: CommitId, target: CommitId) -> Tree:
+    def merged(self, source: CommitId, target: CommitId, *, with_defects: bool = False) -> Tree:
         base = self._merge_base(source, target)
         base_tree = trees.EMPTY if base is None else self.committed_tree(base)
-        return trees.merge(base_tree, self.committed_tree(source), self.committed_tree(target))
+        merge = trees.merge_with_defects if with_defects else trees.merge
+        return merge(base_tree, self.committed_tree(source), self.committed_tree(target))
 
     def reverted(self, commit: CommitId, onto: CommitId) -> Tree:
         """The tree of `onto` without what `commit` changed compared with its first parent."""

@@ -1,6 +1,7 @@
 """The content of a fake repository: immutable trees in, changed and merged trees out. No I/O, no branches, no commits."""
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,10 +78,15 @@ def compare(left: Tree, right: Tree) -> list[ObjectDifference]:
     kinds = (
         (path, _kind(left.entries.get(path), right.entries.get(path))) for path in left.entries.keys() | right.entries.keys()
     )
-    sizes = {**left.entries, **right.entries}
-    return sorted(
-        (ObjectDifference(path, kind, sizes[path].size) for path, kind in kinds if kind is not None), key=lambda one: one.path
-    )
+    found = [_difference(path, kind, left, right) for path, kind in kinds if kind is not None]
+    return sorted(found, key=lambda one: one.path)
+
+
+def _difference(path: ObjectPath, kind: ChangeType, left: Tree, right: Tree) -> ObjectDifference:
+    if kind is ChangeType.REMOVED:
+        return ObjectDifference(path, kind, left.entries[path].size)
+    entry = right.entries[path]
+    return ObjectDifference(path, kind, entry.size, entry.checksum, entry.content_type, dict(entry.metadata))
 
 
 def merge(base: Tree, source: Tree, target: Tree) -> Tree:
@@ -98,6 +104,48 @@ def merge(base: Tree, source: Tree, target: Tree) -> Tree:
             raise LakeConflict(f"merge: conflict in {path!r}")
         changes[path] = ours
     return target.apply(changes)
+
+
+def merge_with_defects(base: Tree, source: Tree, target: Tree) -> Tree:
+    """As lakeFS 1.86 merges: it compares an added object with the next object of the base, whatever its path.
+
+    Where both sides added an object differently, one side counts as unchanged if it equals that next object. Where one side added
+    it and the other side has no object from there on, it counts as removed if it equals that next object.
+    """
+    if base.id in (source.id, target.id):
+        return merge(base, source, target)
+    entries = dict(target.entries)
+    for path in base.entries.keys() | source.entries.keys() | target.entries.keys():
+        entry = _merged_with_defects(path, base, source, target)
+        if entry is None:
+            entries.pop(path, None)
+        else:
+            entries[path] = entry
+    changes = {path: entries.get(path) for path in entries.keys() | target.entries.keys()}
+    return target.apply({path: entry for path, entry in changes.items() if entry != target.entries.get(path)})
+
+
+def _merged_with_defects(path: ObjectPath, base: Tree, source: Tree, target: Tree) -> TreeEntry | None:
+    before, ours, theirs = base.entries.get(path), source.entries.get(path), target.entries.get(path)
+    if before is None and ours is not None and theirs is not None and ours != theirs:
+        following = _following(base, path)
+        if following in (ours, theirs):
+            return theirs if following == ours else ours
+    for added, other, others in ((ours, theirs, target), (theirs, ours, source)):
+        is_added = before is None and added is not None and other is None
+        if is_added and added == _following(base, path) and _following(others, path) is None:
+            return None
+    if ours in (before, theirs):
+        return theirs
+    if theirs != before:
+        raise LakeConflict(f"merge: conflict in {path!r}")
+    return ours
+
+
+def _following(tree: Tree, path: ObjectPath) -> TreeEntry | None:
+    """The object at the path or the next one behind it."""
+    at = bisect_left(tree.paths, path)
+    return tree.entries[tree.paths[at]] if at < len(tree.paths) else None
 
 
 def _hash(path: ObjectPath, entry: TreeEntry) -> int:

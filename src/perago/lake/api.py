@@ -69,11 +69,21 @@ class LakeApi:
         """Read a JSON object and decode it."""
         return self.http.call(HttpRequest(verb, what, "GET", target, self.timeouts.request), json_reply(decoded))
 
-    def get_pages(self, verb: str, what: str, target: str, amount: int = PAGE) -> Iterator[Sequence[decode.Json]]:
-        """The pages of a listing; `target` ends with a query, or with its question mark."""
+    def get_pages(
+        self, verb: str, what: str, target: str, decoded: Callable[[decode.Json], T], amount: int = PAGE
+    ) -> Iterator[Sequence[T]]:
+        """The pages of a listing; `target` ends with a query, or with its question mark.
+
+        The items are decoded at once, because their JSON needs several times the memory.
+        """
+
+        def page_of(reply: decode.Json) -> tuple[Sequence[T], str | None]:
+            items, following = decode.results(reply)
+            return [decoded(item) for item in items], following
+
         after: str | None = ""
         while after is not None:
-            page, after = self.get_json(verb, what, f"{target}&amount={amount}&after={url_parts.text(after)}", decode.results)
+            page, after = self.get_json(verb, what, f"{target}&amount={amount}&after={url_parts.text(after)}", page_of)
             yield page
 
     def send_write(self, write: JsonWrite, receive: Receive[T], timeout: float | None = None) -> T:

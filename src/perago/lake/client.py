@@ -61,8 +61,8 @@ class LakeFS(LakeApi):
     def branches(self, repository: Repository, prefix: str, *, page: int = PAGE) -> Iterable[BranchHead]:
         what = f"list the branches of {repository} that begin with {prefix!r}"
         target = f"{repository_path(repository)}/branches?show_hidden=true&prefix={url_parts.text(prefix)}"
-        for found in self.get_pages("branches", what, target, page):
-            yield from map(decode.branch_head, found)
+        for found in self.get_pages("branches", what, target, decode.branch_head, page):
+            yield from found
 
     def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
         body = {"message": message, "metadata": dict(metadata)}
@@ -74,7 +74,7 @@ class LakeFS(LakeApi):
     def merge(
         self,
         repository: Repository,
-        source: BranchName,
+        source: Ref,
         target: BranchName,
         *,
         message: str,
@@ -82,7 +82,7 @@ class LakeFS(LakeApi):
         timeout: float,
     ) -> CommitId:
         body = {"message": message, "metadata": dict(metadata), "squash_merge": True}
-        path = f"{repository_path(repository)}/refs/{url_parts.branch(source)}/merge/{url_parts.branch(target)}"
+        path = f"{repository_path(repository)}/refs/{url_parts.ref(source)}/merge/{url_parts.branch(target)}"
         what = f"merge {source} into {repository}/{target}"
         return self.send_write(JsonWrite("merge", what, "POST", path, body), json_reply(decode.merged), timeout)
 
@@ -117,11 +117,14 @@ class LakeFS(LakeApi):
         else:
             raise LakeRejected(f"{what}: lakeFS made a commit of a branch merged into itself")
 
-    def differences(self, repository: Repository, left: CommitId, right: CommitId) -> Iterable[ObjectDifference]:
+    def differences(
+        self, repository: Repository, left: CommitId, right: CommitId, *, page: int = PAGE
+    ) -> Iterable[ObjectDifference]:
         what = f"compare {left} with {right} in {repository}"
-        target = f"{repository_path(repository)}/refs/{url_parts.ref(left)}/diff/{url_parts.ref(right)}?type=two_dot"
-        for page in self.get_pages("differences", what, target):
-            yield from map(decode.difference, page)
+        compared = f"{url_parts.ref(left)}/diff/{url_parts.ref(right)}"
+        target = f"{repository_path(repository)}/refs/{compared}?type=two_dot&include_right_stats=true"
+        for found in self.get_pages("differences", what, target, decode.difference, page):
+            yield from found
 
     # objects
 
@@ -173,6 +176,13 @@ class LakeFS(LakeApi):
     def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:
         return uploads.upload_small(self, [_destination(repository, branch, file.path) for file in files], files)
 
+    def copy_object(self, repository: Repository, branch: BranchName, path: ObjectPath, source: CommitId) -> None:
+        """LakeFS copies the bytes; linking to those that exist is no part of its public API."""
+        what = f"copy {path!r} of {repository}@{source} to {branch}"
+        target = f"{branch_path(repository, branch)}/objects/copy?dest_path={url_parts.path(path)}"
+        body = {"src_path": path, "src_ref": source}
+        self.send_write(JsonWrite("copy_object", what, "POST", target, body), request.receive_nothing)
+
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:
         what = f"delete {len(paths)} objects of {repository}/{branch}"
         if len(paths) > PAGE:
@@ -186,8 +196,8 @@ class LakeFS(LakeApi):
 
     def uncommitted(self, repository: Repository, branch: BranchName) -> Iterable[ObjectChange]:
         what = f"read the uncommitted changes of {repository}/{branch}"
-        for page in self.get_pages("uncommitted", what, f"{branch_path(repository, branch)}/diff?"):
-            yield from map(decode.change, page)
+        for page in self.get_pages("uncommitted", what, f"{branch_path(repository, branch)}/diff?", decode.change):
+            yield from page
 
     def _reading(self, repository: Repository, ref: Ref, info: ObjectInfo) -> HttpRequest:
         what = f"read {info.path!r} of {repository}@{ref}"

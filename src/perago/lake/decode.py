@@ -1,5 +1,6 @@
 """Converts lakeFS's JSON to values of the model. `KeyError`, `TypeError` or `ValueError` mean that a reply is incomplete."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from perago.model import BranchName, Commit, CommitId, MetaRangeId, ObjectInfo, 
 Json = Mapping[str, Any]
 
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
+_NO_METADATA: Mapping[str, str] = {}
 
 
 def capabilities(reply: Json) -> Capabilities:
@@ -46,7 +48,13 @@ def change(item: Json) -> ObjectChange:
 
 
 def difference(item: Json) -> ObjectDifference:
-    return ObjectDifference(ObjectPath(item["path"]), ChangeType(item["type"]), int(item.get("size_bytes") or 0))
+    path, kind, size = ObjectPath(item["path"]), ChangeType(item["type"]), int(item.get("size_bytes") or 0)
+    if kind is ChangeType.REMOVED:
+        return ObjectDifference(path, kind, size)
+    stats = item["right"]
+    # One text for all: a join keeps many of these in memory.
+    content_type = sys.intern(stats.get("content_type") or DEFAULT_CONTENT_TYPE)
+    return ObjectDifference(path, kind, size, stats["checksum"], content_type, stats.get("metadata") or _NO_METADATA)
 
 
 def page(reply: Json) -> ObjectPage:

@@ -5,7 +5,7 @@ write is sent at most once, and one that broke off after it was sent, or was ans
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -52,6 +52,10 @@ class ObjectDifference:
     type: ChangeType
     size: int
     """In the commit on the right; of a removed object, in the one on the left."""
+    checksum: str = ""
+    """As the two below in the commit on the right, empty for a removed object."""
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +114,14 @@ class Lake(Protocol):
     def merge(
         self,
         repository: Repository,
-        source: BranchName,
+        source: Ref,
         target: BranchName,
         *,
         message: str,
         metadata: Mapping[str, str],
         timeout: float,
     ) -> CommitId:
-        """Squash-merge the branch `source`, resolved by name on the server, into `target`; the id of the merge commit."""
+        """Squash-merge `source` (a branch is resolved by name on the server) into `target`; the id of the merge commit."""
         ...
 
     def revert(self, repository: Repository, branch: BranchName, commit: Commit, message: str) -> Commit:
@@ -139,8 +143,10 @@ class Lake(Protocol):
         """
         ...
 
-    def differences(self, repository: Repository, left: CommitId, right: CommitId) -> Iterable[ObjectDifference]:
-        """What has to change in `left` to get `right`, in byte order of paths, page by page."""
+    def differences(
+        self, repository: Repository, left: CommitId, right: CommitId, *, page: int = PAGE
+    ) -> Iterable[ObjectDifference]:
+        """What has to change in `left` to get `right`, in byte order of paths; `page` per request, as far as asked."""
         ...
 
     # objects
@@ -183,6 +189,10 @@ class Lake(Protocol):
 
         An error is about the first file without an answer; those after it may or may not have been written.
         """
+        ...
+
+    def copy_object(self, repository: Repository, branch: BranchName, path: ObjectPath, source: CommitId) -> None:
+        """Make the object on the branch the one that `source` holds at this path, its metadata and content type included."""
         ...
 
     def delete_objects(self, repository: Repository, branch: BranchName, paths: Sequence[ObjectPath]) -> None:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from perago import events, human_units
 from perago.attempt import instrumentation, staging_gc
 from perago.attempt.target_branch import TargetBranch
+from perago.builtin import lane_gc
 from perago.conductor import task_json as conductor_wire
 from perago.conductor.direct_fence import DirectFence
 from perago.errors import ConductorError, ConductorNotFound, LakeError, PeragoError
@@ -48,6 +49,7 @@ def examine(
     for one in chosen:
         yield from _branch(servers, repository, one, patterns, unlabelled)
     yield from _staging(servers, repository, branch)
+    yield from _lanes(servers, repository)
     if branch is None:
         yield from _scope(servers, repository, chosen)
 
@@ -259,6 +261,16 @@ def _staging(servers: Servers, repository: Repository, branch: BranchName | None
             yield Finding(Level.NOTE, "staging", repository, f"{listed.name} is named like a staging branch, but not by Perago")
         elif digest is None or name.target == digest:
             yield _staged(servers, repository, name, now)
+
+
+def _lanes(servers: Servers, repository: Repository) -> Iterator[Finding]:
+    """Branches of lanes and joins that their workflow has left behind. Those of a running one are not mentioned."""
+    found = lane_gc.find(servers.lake, servers.conductor, repository, now=time.time(), older_than=float("inf"))
+    for one in found:
+        if one.orphaned is not None:
+            age = "age unknown" if one.age_seconds is None else f"{human_units.show_seconds(round(one.age_seconds))} old"
+            text = f"{one.branch} of workflow {one.name.workflow_id} is left over ({age}): {one.orphaned}"
+            yield Finding(Level.ACTION, "lanes", repository, text, f"perago gc {repository} --delete")
 
 
 def _staged(servers: Servers, repository: Repository, name: staging_names.StagingName, now: float) -> Finding:

@@ -7,10 +7,10 @@ no `-`, so two logical tasks never share a name. Names of the first edition have
 
 import hashlib
 import re
-import string
 from dataclasses import dataclass
 
 from perago.model import Attempt, BranchName, ExecutionId, TaskId, WorkflowId
+from perago.protocol import branch_name_fields
 
 PREFIX = "perago-staging-"
 MAX_LENGTH = 255
@@ -18,8 +18,6 @@ _ID_LENGTH = 40
 _NAME_LENGTH = 48
 _EXECUTION_LENGTH = 30
 _TARGET_LENGTH = 12
-_DIGEST_LENGTH = 24
-_ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
 _FIELDS = (
     r"(?P<workflow>\w+)-(?P<reference>\w+)-seq-(?P<seq>\d+)-iteration-(?P<iteration>\d+)"
     r"-task-id-(?P<task>\w+)-retry-(?P<retry>\d+)-exec-(?P<execution>\w+)"
@@ -46,8 +44,7 @@ class StagingName:
     @property
     def made_at(self) -> int | None:
         """Unix seconds, by the clock of the worker that made it."""
-        found = _EXECUTION_ID.fullmatch(self.execution_id or "")
-        return int(found["seconds"], 16) if found else None
+        return made_at(self.execution_id)
 
     @property
     def restores(self) -> bool:
@@ -61,12 +58,21 @@ def execution_id(now: float, entropy: bytes) -> ExecutionId:
     return ExecutionId(f"{int(now) & 0xFFFFFFFF:08x}{entropy[:8].hex():0>16}")
 
 
+def made_at(execution: ExecutionId | None) -> int | None:
+    """Unix seconds at which the execution began, by the clock of its worker; None for an id of another form."""
+    found = _EXECUTION_ID.fullmatch(execution or "")
+    return int(found["seconds"], 16) if found else None
+
+
 def staging_branch(attempt: Attempt, execution: ExecutionId, target: BranchName) -> BranchName:
-    workflow, reference = _safe(attempt.workflow_id, "-", _ID_LENGTH), _safe(attempt.reference_name, "_", _NAME_LENGTH)
+    workflow, reference = (
+        branch_name_fields.escape(attempt.workflow_id, "-", _ID_LENGTH),
+        branch_name_fields.escape(attempt.reference_name, "_", _NAME_LENGTH),
+    )
     return BranchName(
         f"{target_prefix(target)}{workflow}-{reference}-seq-{attempt.seq}-iteration-{attempt.iteration}"
-        f"-task-id-{_safe(attempt.task_id, '-', _ID_LENGTH)}-retry-{attempt.retry_count}"
-        f"-exec-{_safe(execution, '-', _EXECUTION_LENGTH)}"
+        f"-task-id-{branch_name_fields.escape(attempt.task_id, '-', _ID_LENGTH)}-retry-{attempt.retry_count}"
+        f"-exec-{branch_name_fields.escape(execution, '-', _EXECUTION_LENGTH)}"
     )
 
 
@@ -89,44 +95,13 @@ def parse(branch: BranchName) -> StagingName | None:
     found = _SHAPE.fullmatch(branch) or _FIRST_EDITION.fullmatch(branch)
     if found is None:
         return None
-    workflow, task, execution = (_read(found[field], "-") for field in ("workflow", "task", "execution"))
+    workflow, task, execution = (branch_name_fields.unescape(found[field], "-") for field in ("workflow", "task", "execution"))
     return StagingName(
         branch=branch,
         retry_count=int(found["retry"]),
         workflow_id=None if workflow is None else WorkflowId(workflow),
-        reference_name=_read(found["reference"], "_"),
+        reference_name=branch_name_fields.unescape(found["reference"], "_"),
         task_id=None if task is None else TaskId(task),
         execution_id=None if execution is None else ExecutionId(execution),
         target=found["target"],
     )
-
-
-def _safe(text: str, plain: str, length: int) -> str:
-    """Reversibly escaped to letters, digits and `_`: `plain` between two of them becomes `_`, all else `__` and hex bytes.
-
-    `plain` is the character that is common in such texts: `-` in ids, `_` in task names.
-    """
-    written = "".join(_safe_char(text, at, plain) for at in range(len(text))) or "__"
-    if len(written) <= length:
-        return written
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
-    return f"{written[: length - _DIGEST_LENGTH - 3]}__h{digest}"
-
-
-def _safe_char(text: str, at: int, plain: str) -> str:
-    char = text[at]
-    if char in _ALPHANUMERIC:
-        return char
-    if char == plain and 0 < at < len(text) - 1 and text[at - 1] in _ALPHANUMERIC and text[at + 1] in _ALPHANUMERIC:
-        return "_"
-    return "".join(f"__{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
-
-
-def _read(written: str, plain: str) -> str | None:
-    if "__h" in written:
-        return None
-    parts = re.split(r"__([0-9a-f]{2})", written.removesuffix("__") if written == "__" else written)
-    plains = [part.replace("_", plain).encode() for part in parts[::2]]
-    escaped = [bytes.fromhex(part) for part in parts[1::2]]
-    joined = plains[0] + b"".join(byte + text for byte, text in zip(escaped, plains[1:], strict=True))
-    return joined.decode("utf-8", "surrogatepass")

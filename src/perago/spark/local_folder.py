@@ -80,6 +80,9 @@ class SparkFolderWorkspace:
     def fill(self, branch: BranchName) -> None:
         self._local.fill(branch)
 
+    def published(self) -> None:
+        """Nothing is left besides what `close` removes."""
+
     def close(self) -> None:
         made, self._session = self._session, None
         self._stop_monitor()

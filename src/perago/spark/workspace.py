@@ -101,6 +101,9 @@ class SparkBranchWorkspace:
     def fill(self, branch: BranchName) -> None:
         """Nothing to do: the body's jobs have written to the branch."""
 
+    def published(self) -> None:
+        """Nothing is left besides what `close` removes."""
+
     def close(self) -> None:
         """Stop everything that the body started, also after a failure, so that it does not affect the next attempt."""
         made, self._session = self._session, None

@@ -16,6 +16,8 @@ from perago.supervisor.shutdown import Shutdown
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+OnPolled = Callable[[port.Polled], None]
+
 
 @dataclass(frozen=True, slots=True)
 class BlockingCalls:
@@ -40,6 +42,8 @@ class WorkerContext:
     observe: recorder.Observe
     shutdown: Shutdown
     group: asyncio.TaskGroup
+    on_polled: OnPolled = lambda _polled: None
+    """Called for each task before it is run."""
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[None]":
         """Run a coroutine in the background."""

@@ -5,6 +5,9 @@ are long. If there are fewer, the slots rotate: polls are short while all queues
 not wait, and empty queues are polled from time to time only. As long as no task is found, one slot per type polls; each task that
 is found permits one more slot to poll for its type. Only a slot with a free executor polls, so that each task can start at once.
 
+The queues of the built-in tasks are empty most of the time. One slot at a time polls them, one queue after the other, and waits
+only if two slots more than task types are idle; otherwise it asks once a second without waiting.
+
 While a queue supplies tasks without waiting, the next poll is sent with the report of the previous task, which saves a request.
 """
 
@@ -32,6 +35,8 @@ EMPTY_SECONDS = 0.25
 """How long an empty queue is not polled while other queues have tasks."""
 SERVER_BACKOFF = Backoff(first=0.25, longest=10.0, jitter=(0.5, 1.0))
 """Between requests to a server that cannot be reached. With jitter, so that workers do not all retry at the same time."""
+BUILT_IN_SECONDS = 1.0
+"""How long an empty queue of a built-in task is not polled."""
 AT_ONCE_SECONDS = 0.1
 """A task that arrives within this time was already in the queue, and there are probably more."""
 
@@ -49,9 +54,13 @@ class PollTarget:
     """One of its tasks arrived at once, and every poll since then has found another."""
     is_paused: bool = False
     """Not polled, because a server that its tasks need does not respond."""
+    is_built_in: bool = False
 
     def was_just_empty(self, now: float) -> bool:
         return self.was_empty and now - self.polled_at < EMPTY_SECONDS
+
+    def is_due(self, now: float) -> bool:
+        return not self.is_built_in or self.has_more or now - self.polled_at >= BUILT_IN_SECONDS
 
 
 @dataclass
@@ -178,7 +187,9 @@ class Poller:
 
 def choose_target(targets: Sequence[PollTarget], now: float) -> PollTarget | None:
     """The target with the fewest polls in flight, then the least recently polled; queues that were just empty come last."""
-    free = [target for target in targets if target.in_flight < target.allowed and not target.is_paused]
+    free = [target for target in targets if target.in_flight < target.allowed and not target.is_paused and target.is_due(now)]
+    if any(target.in_flight for target in targets if target.is_built_in):
+        free = [target for target in free if not target.is_built_in]
     return min(free, key=lambda target: (target.was_just_empty(now), target.in_flight, target.polled_at), default=None)
 
 
@@ -188,6 +199,9 @@ def poll_wait(targets: Sequence[PollTarget], polled: PollTarget, idle: int, now:
     A queue that was just found empty is polled only if no other may be, so a short wait delays nothing.
     """
     others_have_more = any(target.has_more and not target.is_paused for target in targets if target is not polled)
+    targets = [target for target in targets if not target.is_built_in]
+    if polled.is_built_in:
+        return LONG_SECONDS if idle >= len(targets) + 2 and not others_have_more else 0.0
     if idle >= len(targets) and not others_have_more:
         return LONG_SECONDS
     return SHORT_SECONDS if polled.was_just_empty(now) or all(target.was_empty for target in targets) else 0.0

@@ -24,8 +24,13 @@ def require_distinct(tasks: Sequence[ipc.TaskFacts]) -> None:
         seen[task.task_type] = task.module
 
 
+def need_lake(tasks: Sequence[ipc.TaskFacts]) -> bool:
+    """Whether tasks of the modules use lakeFS. The built-in tasks are served wherever it is configured, and demand nothing."""
+    return any(task.needs_lake and not task.is_built_in for task in tasks)
+
+
 def require_settings(tasks: Sequence[ipc.TaskFacts], settings: Settings) -> None:
-    if any(task.needs_lake for task in tasks):
+    if need_lake(tasks):
         settings.require_lakefs()
         require_writable("PERAGO_WORKSPACE_ROOT", settings.perago_workspace_root)
         require_writable("PERAGO_CACHE_ROOT", settings.perago_cache_root)
@@ -57,10 +62,13 @@ def require_lake(lake: Lake) -> None:
 
 
 def require_definitions(tasks: Sequence[ipc.TaskFacts], conductor: Conductor, *, register: bool) -> list[str]:
-    """Returns warnings about definitions that differ from what the modules declare; with `register` they are updated."""
+    """Returns warnings about definitions that differ from what the modules declare; with `register` they are updated.
+
+    The definitions of the built-in tasks are Perago's own and always updated.
+    """
     warnings: list[str] = []
     for task in tasks:
-        if register:
+        if register or task.is_built_in:
             registration.register(conductor, task.definition)
             continue
         stored = conductor.task_definition(TaskType(task.task_type))

@@ -32,8 +32,9 @@ from perago.supervisor import (
     source_watch,
     worker_name,
 )
-from perago.supervisor.context import BlockingCalls, WorkerContext, log_defects
+from perago.supervisor.context import BlockingCalls, OnPolled, WorkerContext, log_defects
 from perago.supervisor.health_server import HealthServer, Readiness, readiness
+from perago.supervisor.lane_collector import LaneCollector
 from perago.supervisor.lost_polls import LostPolls
 from perago.supervisor.metrics import Metrics
 from perago.supervisor.poller import Poller, PollTarget
@@ -161,7 +162,7 @@ class Supervisor:
         if tasks is None or not await self._unless_stopped(self._preflight(tasks)):
             return ExitCode.STOPPED
         self._metrics.start_at_zero([task.task_type for task in tasks])
-        self._all_need_lakefs = all(task.needs_lake for task in tasks)
+        self._all_need_lakefs = all(task.needs_lake for task in tasks if not task.is_built_in)
         self._slots += [Slot(self._name.of_process(number), self._slot_setup) for number in range(2, self._options.slots + 1)]
         async with self._status_file() as status:
             return await self._serve(tasks, status)
@@ -201,7 +202,7 @@ class Supervisor:
 
     async def _check_servers(self, tasks: Sequence[ipc.TaskFacts]) -> None:
         await self._calls.run(self._client.check)
-        if self._lake is not None and any(task.needs_lake for task in tasks):
+        if self._lake is not None and preflight.need_lake(tasks):
             await self._calls.run(preflight.require_lake, self._lake)
         register = self._options.register
         for warning in await self._calls.run(preflight.require_definitions, tasks, self._client, register=register):
@@ -243,17 +244,20 @@ class Supervisor:
     async def _serve(self, tasks: Sequence[ipc.TaskFacts], status: StatusFile) -> ExitCode:
         """Run slots and background tasks until a signal, then until all attempts are reported or a hard stop has ended."""
         lost_polls = LostPolls(self._calls, self._recorder.observe)
-        targets = [PollTarget(TaskType(task.task_type)) for task in tasks]
+        targets = [PollTarget(TaskType(task.task_type), is_built_in=task.is_built_in) for task in tasks]
         poller = Poller(self._calls, targets, self._options.slots, self._shutdown, self._recorder.observe, lost_polls.add)
         lakefs = self._lakefs_health(tasks, poller)
         work = [self._write_status(status), self._sweep(), lost_polls.run(), *([lakefs.run()] if lakefs else [])]
         work += [self._reload_after_change()] if self._options.reload else []
+        lanes = None if self._lake is None else LaneCollector(self._calls, self._lake, self._log.info)
+        work += [lanes.run()] if lanes else []
         on_failure = lakefs.check_soon if lakefs else lambda: None
         self._is_serving = True
         self._log.info("worker started", modules=list(self._options.modules), slots=self._options.slots)
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(log_defects(one, self._recorder.observe)) for one in work]
-            slots = group.create_task(self._serve_slots(tasks, poller, on_failure))
+            on_polled: OnPolled = lanes.watch if lanes else lambda _polled: None
+            slots = group.create_task(self._serve_slots(tasks, poller, on_failure, on_polled))
             await self._until_stopped(slots)
             for task in background:
                 task.cancel()
@@ -262,12 +266,14 @@ class Supervisor:
             self._log.info("worker stopped", cut_short=cancelled)
         return ExitCode.CUT_SHORT if cancelled and self._shutdown.is_hard else ExitCode.STOPPED
 
-    async def _serve_slots(self, tasks: Sequence[ipc.TaskFacts], poller: Poller, on_failure: Callable[[], None]) -> None:
+    async def _serve_slots(
+        self, tasks: Sequence[ipc.TaskFacts], poller: Poller, on_failure: Callable[[], None], on_polled: OnPolled
+    ) -> None:
         """Run the slots until they have ended and all their attempts are reported."""
         by_type = {task.task_type: task for task in tasks}
         try:
             async with asyncio.TaskGroup() as group:
-                context = WorkerContext(self._calls, by_type, self._recorder.observe, self._shutdown, group)
+                context = WorkerContext(self._calls, by_type, self._recorder.observe, self._shutdown, group, on_polled)
                 reporter = Reporter(context, self._options.slots, self._clean_up, self._restore, on_failure)
                 for slot in self._slots:
                     group.create_task(serve_slot(slot, context, poller, reporter))

@@ -46,6 +46,7 @@ def _begin(slot: Slot, polled: Polled, polled_at: float, context: WorkerContext)
     execution_id = staging_names.execution_id(time.time(), secrets.token_bytes(8))
     attempt = SupervisedAttempt(polled, polled_at, execution_id, context, slot.send)
     attempt.start_lease()
+    context.on_polled(polled)
     started = recorder.AttemptStarted(polled.attempt, execution_id, slot.name)
     # Logged later, so that the executor does not wait for it.
     asyncio.get_running_loop().call_soon(context.observe, started)

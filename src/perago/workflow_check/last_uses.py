@@ -3,16 +3,20 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from perago.workflow_check import expressions
+from perago.workflow_check import expressions, roles, scripts
 from perago.workflow_check.definition import LOOPS, Task, Workflow, walk
+from perago.workflow_check.order import Order
+from perago.workflow_check.roles import Role, Tasks
 
 
 class LastUses:
-    def __init__(self, workflow: Workflow) -> None:
+    def __init__(self, workflow: Workflow, order: Order) -> None:
+        self._order = order
         self._position = {task.ref: number for number, task in enumerate(workflow.walk())}
         self._last: dict[str, float] = {}
-        self._look(workflow.tasks, None)
-        self._use(workflow.outputs, math.inf)
+        self._look(workflow.tasks, ())
+        for _, expression in expressions.found_in(workflow.outputs):
+            self._last[expression.root] = math.inf
         if workflow.tasks:
             # The output of a workflow without outputParameters is that of its last task.
             self._last[workflow.tasks[-1].ref] = math.inf
@@ -25,20 +29,35 @@ class LastUses:
     def _end(self, task: Task) -> int:
         return max(self._position[one.ref] for one in walk([task]))
 
-    def _look(self, tasks: Sequence[Task], loop_end: float | None) -> None:
-        """A use inside a loop counts until after the loop's last task, because it is repeated."""
+    def _look(self, tasks: Sequence[Task], loops: tuple[Task, ...]) -> None:
         for task in tasks:
-            inner = self._end(task) + 0.5 if task.type in LOOPS and loop_end is None else loop_end
-            until = self._end(task) if inner is None else inner
-            self._use(task.inputs, until)
-            for ref in task.join_on:
-                self._used(ref, until)
+            around = (*loops, task) if task.type in LOOPS else loops
+            for ref in {*task.join_on, *(one.root for _, one in expressions.found_in(task.inputs))}:
+                self._last[ref] = max(self._last.get(ref, -1), self._until(ref, task, around))
             for _, block in task.blocks():
-                self._look(block, inner)
+                self._look(block, around)
 
-    def _use(self, value: object, until: float) -> None:
-        for _, expression in expressions.found_in(value):
-            self._used(expression.root, until)
+    def _until(self, ref: str, user: Task, loops: Sequence[Task]) -> float:
+        """Until after the last task of each loop that repeats the use without always repeating the step before it."""
+        inside = {container.construct.ref for container in self._order.containers.get(ref, ())}
+        always = ref in self._order.before[user.ref].always
+        ends = [self._end(loop) + 0.5 for loop in loops if not (always and loop.ref in inside)]
+        return max([self._end(user), *ends])
 
-    def _used(self, ref: str, until: float) -> None:
-        self._last[ref] = max(self._last.get(ref, -1), until)
+
+def old_or_absent(workflow: Workflow, order: Order, tasks: Tasks) -> frozenset[str]:
+    """Writers of whose output only the workspace matters, and for which an old workspace is as wrong as none."""
+    workers = [(task, roles.role(task, tasks)) for task in workflow.walk() if task.is_worker_task]
+    writers = frozenset(task.ref for task, role in workers if role in {Role.WRITER, Role.JOIN})
+    return writers - _used_if_old(workflow, order, tasks)
+
+
+def _used_if_old(workflow: Workflow, order: Order, tasks: Tasks) -> frozenset[str]:
+    """A reader may take an old workspace, and a script may prefer it to another."""
+    found = {one.root for _, one in expressions.found_in(workflow.outputs)}
+    for task in workflow.walk():
+        if scripts.is_choice(task) or roles.role(task, tasks) in {Role.WRITER, Role.FORK, Role.JOIN}:
+            continue
+        always = order.before[task.ref].always
+        found |= {*task.join_on, *(one.root for _, one in expressions.found_in(task.inputs) if one.root not in always)}
+    return frozenset(found)

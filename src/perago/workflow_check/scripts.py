@@ -39,6 +39,12 @@ def output(task: Task, world: World) -> Value:
     return Fields({"result": result, "resultList": Computed(result, [result])})
 
 
+def is_choice(task: Task) -> bool:
+    """Whether it is a query that chooses one of two values."""
+    query = task.inputs.get("queryExpression")
+    return isinstance(query, str) and _CHOICE.fullmatch(query.strip()) is not None
+
+
 def _of_query(query: str, inputs: Value, world: World) -> Value | None:
     if match := _ONE.fullmatch(query):
         return _at(inputs, match[1])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from perago.workflow_check import dynamic_forks, roles, scripts
+from perago.workflow_check import dynamic_forks, last_uses, roles, scripts
 from perago.workflow_check.advice import Advice
 from perago.workflow_check.definition import (
     CALLS,
@@ -22,7 +22,6 @@ from perago.workflow_check.definition import (
     Workflow,
 )
 from perago.workflow_check.findings import Finding, Level
-from perago.workflow_check.last_uses import LastUses
 from perago.workflow_check.order import Order
 from perago.workflow_check.roles import Role, Tasks
 from perago.workflow_check.values import NOTHING, Fields, Literal, Nothing, Unknown, Value, Workspace, as_workspace
@@ -51,7 +50,8 @@ class WorkspaceFlow:
         self._order = order
         self._around = around
         self._followed = roles.followed(workflow)
-        self._last_uses = LastUses(workflow)
+        self._last_uses = last_uses.LastUses(workflow, order)
+        self._old_or_absent = last_uses.old_or_absent(workflow, order, around.tasks) & self._followed
         self._advice = Advice(order)
         self._cut = False
         self._ended: list[tuple[World, Value]] = []
@@ -77,7 +77,8 @@ class WorkspaceFlow:
         return worlds
 
     def _few(self, worlds: list[World], task: Task) -> list[World]:
-        found = distinct(one.with_only(self._last_uses.needed(one.outputs, task)) for one in worlds)
+        shorter = (one.with_only(self._last_uses.needed(one.outputs, task)) for one in worlds)
+        found = distinct(shorter, self._old_or_absent)
         if len(found) > MOST_WORLDS and not self._cut:
             self._cut = True
             self._report(task, _TOO_MANY, Level.WARNING)
@@ -208,8 +209,8 @@ class WorkspaceFlow:
         started = [self._keep(one, task, self._unknown(task)) for one in worlds]
         ends: list[World] = []
         for _ in range(_MOST_ITERATIONS):
-            known = {end.key() for end in ends}
-            started = [end for end in self._sequence(task.body, started) if end.key() not in known]
+            known = {end.key(self._old_or_absent) for end in ends}
+            started = [end for end in self._sequence(task.body, started) if end.key(self._old_or_absent) not in known]
             if not started:
                 break
             ends += started

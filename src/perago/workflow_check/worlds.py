@@ -90,11 +90,19 @@ class World:
             start = step_into(start, name)
         return start if expression.complete else Computed(Unknown(expression.text), [start])
 
-    def key(self) -> Key:
-        """Equal for worlds in which the same steps are right."""
+    def key(self, old_or_absent: frozenset[str] = frozenset()) -> Key:
+        """Equal for worlds in which the same steps are right. Of some steps, an old output is as wrong as none."""
         moved = tuple(sorted(self.heads))
-        values = (self._keys(self.outputs), self._keys(self.variables))
+        outputs = tuple((ref, self._output_key(ref, old_or_absent)) for ref in sorted({*self.outputs, *old_or_absent}))
+        values = (outputs, self._keys(self.variables))
         return (self._key(self.inputs), moved, *values, tuple(sorted(self.running.items())))
+
+    def _output_key(self, ref: str, old_or_absent: frozenset[str]) -> Key:
+        value = self.outputs.get(ref, NOTHING)
+        workspace = as_workspace(step_into(value, "workspace")) if ref in old_or_absent else None
+        if ref in old_or_absent and (workspace is None or not self.is_current(workspace)):
+            return ("old or absent",)
+        return self._key(value)
 
     def _keys(self, values: Mapping[str, Value]) -> Key:
         return tuple((name, self._key(values[name])) for name in sorted(values))
@@ -117,10 +125,10 @@ class World:
                 return (type(value).__name__,)
 
 
-def distinct(worlds: Iterable[World]) -> list[World]:
+def distinct(worlds: Iterable[World], old_or_absent: frozenset[str]) -> list[World]:
     found: dict[Key, World] = {}
     for world in worlds:
-        found.setdefault(world.key(), world)
+        found.setdefault(world.key(old_or_absent), world)
     return list(found.values())
 
 

@@ -102,6 +102,9 @@ class LocalWorkspace:
         target = upload.Target(self._ref.repository, branch, self._prefix)
         upload.upload_changes(self._lake, target, self._opened().work, self._change, self._cache, self._settings, self._emit)
 
+    def published(self) -> None:
+        """Nothing is left besides what `close` removes."""
+
     def close(self) -> None:
         """Remove the directory; `WorkspaceError` names what could not be removed."""
         directory, self._directory = self._directory, None

@@ -88,6 +88,9 @@ class DictWorkspace:
         for path, data in change.uploads.items():
             upload(self._lake, self._source.repository, branch, self._prefix + path, data)
 
+    def published(self) -> None:
+        """Nothing is left besides what `close` removes."""
+
     def close(self) -> None:
         """Nothing is left outside of memory."""
 
@@ -110,6 +113,7 @@ class DictTask:
 
     run: Callable[[Files], object] = _nothing
     read_only: bool = False
+    prepares_publication: bool = False
 
     def accept(self, task_input: Mapping[str, Any]) -> TaskInput:
         given = task_input.get("workspace")

@@ -1,0 +1,1 @@
+"""Perago's own tasks, which every worker with lakeFS serves: lanes of a fork that write, and their join."""
