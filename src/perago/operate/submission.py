@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from perago.builtin import names
 from perago.conductor import registration, workflow_registration
 from perago.conductor.client import ConductorClient
 from perago.conductor.registration import Verdict
 from perago.conductor.workflow_registration import WorkflowRegistration
 from perago.conductor.workflows import Start, WorkflowClient
-from perago.declare import taskdef
+from perago.declare import module_loader, taskdef
 from perago.declare.task import TaskDeclaration
 from perago.errors import LakeNotFound, SetupError
 from perago.lake import existence
@@ -137,7 +138,8 @@ class Registered:
 
 def needed_tasks(pipeline: Pipeline) -> Sequence[TaskDeclaration]:
     """The pipeline's own, those of the pipelines that it calls, and the built-in ones that its lanes need."""
-    return pipeline.tasks()
+    built_in = [module_loader.load(module) for module in names.MODULES] if pipeline.needs_lanes else []
+    return [*pipeline.tasks(), *built_in]
 
 
 def register(conductor: ConductorClient, pipeline: Pipeline, tasks: Sequence[TaskDeclaration]) -> Registered:
