@@ -310,6 +310,8 @@ def test_submitted_and_watched_with_a_real_worker(stack: Endpoints, tmp_path: Pa
     with worker_harness.open_harness(stack, tmp_path) as workers:
         seed = workers.seed()
         workers.start(worker_harness.GROW)
+        polls = f"/tasks/queue/polldata?taskType={workers.prefix}.grow"
+        eventually(lambda: workers.real.call("GET", polls), what="the worker's first poll")
         program = [sys.executable, "-c", "from perago.cli.main import main; main()", "submit", worker_harness.GROW]
         done = subprocess.run(
             [*program, "-r", workers.site.repository, "-p", "{}", "--watch", "--require-workers", "--json"],
