@@ -42,7 +42,7 @@ COMMANDS = {
     "diff": "List the objects that differ between two commits, with sizes.",
     "blame": "Tell which publication, workflow and step wrote an object.",
     "undo": "Revert one commit of a branch by a new publication.",
-    "gc": "List or delete the branches that dead workers left behind.",
+    "gc": "List or delete the staging branches that dead workers left behind.",
     "doctor": "Find out why workflows cannot publish, and how to fix it.",
     "recover": "Move a branch back to the newest commit that Conductor accepted.",
     "protect": "Install lakeFS hooks that refuse writes outside the protocol.",
