@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -68,10 +69,12 @@ def opened(phases: Phases, screen: Console | None = None) -> Generator[Board]:
 def table(run: RunState, phases: Mapping[str, str]) -> Table:
     """A row for each attempt, in the order in which Conductor scheduled them."""
     title = Text.assemble(f"{console.printable(run.name)} {run.id}: ", (run.status, style(run.status)), f", {run.seconds:.0f} s")
-    shown = Table("step", "attempt", "status", "seconds", "commit", "result", title=title, title_justify="left")
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("step", "attempt", "status", "seconds", "commit", "result"):
+        shown.add_column(name, justify="right" if name in {"attempt", "seconds"} else "left")
     for row in run.rows:
         if isinstance(row, Lanes):
-            shown.add_row(_label(row), "", _lane_counts(row), "", "", "")
+            shown.add_row(_label(row), "", "", "", "", _lane_counts(row))
             for failed in row.failures:
                 _add(shown, failed, phases, nested="  ")
         else:

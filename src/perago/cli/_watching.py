@@ -20,6 +20,8 @@ from perago.supervisor import status as worker_status
 from perago.terminal import console
 
 INTERRUPTED = 130
+PATIENCE = 300.0
+"""Seconds that Conductor may be away at a time, unless --wait says otherwise."""
 Run = Annotated[
     str,
     typer.Argument(metavar="RUN", help="Its id, the beginning of it (8 characters or more), or last.", show_default=False),

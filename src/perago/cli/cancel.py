@@ -24,4 +24,5 @@ def cancel(run: _watching.Run, reason: Reason = "cancelled with perago cancel") 
         found = runs.find(client, run)
         runs.cancel(client, found, reason)
         deleted = run_lanes.delete(local.lakefs, client, found)
-    console.stdout().print(f"run {found} is cancelled{f'; {deleted} lane branches were deleted' if deleted else ''}")
+    lanes = "" if not deleted else "; 1 lane branch was deleted" if deleted == 1 else f"; {deleted} lane branches were deleted"
+    console.stdout().print(f"run {found} is cancelled{lanes}")

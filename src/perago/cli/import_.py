@@ -57,7 +57,7 @@ def import_(
 
     The commit is published as attempts publish: through a staging branch, not on a head that Conductor did not accept, and not
     while a running attempt is about to publish. No attempt removes it; perago undo takes it back. Workflows that hold an older
-    commit as input are refused afterwards: import before you start them.
+    commit as input are refused afterwards: import before you submit.
 
     Exit codes: 0 done, 1 nothing was published, 2 wrong usage.
     """

@@ -30,6 +30,7 @@ COMMANDS = {
     "register": "Create or update task and workflow definitions in Conductor.",
     "start": "Run the worker: take tasks from Conductor until it is stopped.",
     "import": "Publish a folder to a branch: upload what differs, commit.",
+    "submit": "Start a run of a pipeline or of a task on a branch.",
     "watch": "Follow a run until it ends: steps, attempts, commits, failures.",
     "runs": "List the newest runs, of all pipelines or of one.",
     "pause": "Stop a run from starting further steps, until perago resume.",

@@ -19,4 +19,6 @@ def retry(run: _watching.Run) -> None:
         runs.require_retryable(client, found)
         run_lanes.restore(local.lakefs, client, found)
         runs.retry(client, found)
+        # A worker that saw the run's end a moment before may have deleted them in between.
+        run_lanes.restore(local.lakefs, client, found)
     console.stdout().print(f"run {found} goes on; perago watch {found} shows it")

@@ -13,7 +13,7 @@ Wait = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document when the run has ended, for scripts.")]
 
 
-def watch(run: _watching.Run, wait: Wait = 300, as_json: AsJson = False) -> None:
+def watch(run: _watching.Run, wait: Wait = _watching.PATIENCE, as_json: AsJson = False) -> None:
     """Follow a run until it ends: steps, attempts, commits, failures.
 
     On a terminal a table is kept up to date; in a pipe each change of state is one line. Steps of called pipelines are indented.

@@ -6,7 +6,7 @@ correlation id, which is random.
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -116,9 +116,7 @@ class WorkflowClient:
 
     # writes
 
-    def start(
-        self, wanted: Start, *, patience: float = LOOK_UP_SECONDS, pause: Callable[[float], None] = time.sleep
-    ) -> WorkflowId:
+    def start(self, wanted: Start) -> WorkflowId:
         """The id of the new run. `ConductorUnknown` if neither the reply nor a look-up told whether it was started."""
         body = {
             "name": wanted.name,
@@ -129,18 +127,18 @@ class WorkflowClient:
         try:
             return WorkflowId(str(self.api.write("POST", "/workflow", body=body)))
         except (ConductorUnknown, ConductorUnavailable) as error:
-            found = self._started_after_all(wanted, patience if isinstance(error, ConductorUnknown) else 0, pause)
+            found = self._started_after_all(wanted, LOOK_UP_SECONDS if isinstance(error, ConductorUnknown) else 0)
             if found is not None:
                 return found
             if isinstance(error, ConductorUnavailable):
                 raise
             raise ConductorUnknown(
                 f"whether a run of {wanted.name} was started is unknown: Conductor's reply was lost, and no run with "
-                f"correlation id {wanted.correlation_id} was found within {patience:.0f} s; look at perago runs before you "
-                "submit again"
+                f"correlation id {wanted.correlation_id} was found within {LOOK_UP_SECONDS:.0f} s; look at perago runs "
+                "before you submit again"
             ) from error
 
-    def _started_after_all(self, wanted: Start, patience: float, pause: Callable[[float], None]) -> WorkflowId | None:
+    def _started_after_all(self, wanted: Start, patience: float) -> WorkflowId | None:
         """Asks until the run is there or the time is up: the request may still be on its way."""
         deadline = time.monotonic() + patience
         while True:
@@ -150,7 +148,7 @@ class WorkflowClient:
                 found = None
             if found is not None or time.monotonic() >= deadline:
                 return found
-            pause(_LOOK_UP_PAUSE)
+            time.sleep(_LOOK_UP_PAUSE)
 
     def terminate(self, workflow_id: WorkflowId, reason: str) -> None:
         self.api.write("DELETE", f"/workflow/{task_json.segment(workflow_id)}", query={"reason": reason})

@@ -53,7 +53,7 @@ class Contract:
         if "workspace" in self.input_keys and "workspace" in given:
             problems += _workspace_problems(given["workspace"])
             workspace = None if problems else _workspace(given["workspace"])
-        params, wrong = _params(self.params, given["params"]) if "params" in given else (None, [])
+        params, wrong = _parsed(self.params, given["params"], "params") if "params" in given else (None, [])
         problems += wrong
         if problems or params is None:
             raise TaskInputError(f"input does not satisfy the contract: {_listed(problems)}")
@@ -61,10 +61,7 @@ class Contract:
 
     def parse_params(self, given: object) -> BaseModel:
         """As `parse_input`, for params alone."""
-        params, problems = _params(self.params, given)
-        if params is None:
-            raise TaskInputError(f"input does not satisfy the contract: {_listed(problems)}")
-        return params
+        return parse_model(self.params, given, "params")
 
     def result_json(self, returned: object) -> Json:
         """The body's result as JSON that satisfies the output schema; otherwise `TaskResultError`."""
@@ -107,6 +104,14 @@ class Contract:
         return cast("Json", written)
 
 
+def parse_model(model: type[BaseModel], given: object, where: str) -> BaseModel:
+    """`TaskInputError` with every field that is wrong, missing or unknown."""
+    parsed, problems = _parsed(model, given, where)
+    if parsed is None:
+        raise TaskInputError(f"input does not satisfy the contract: {_listed(problems)}")
+    return parsed
+
+
 def _workspace(given: Mapping[str, Any]) -> WorkspaceRef:
     return WorkspaceRef(Repository(given["repository"]), BranchName(given["branch"]), CommitId(given["ref"]))
 
@@ -135,18 +140,18 @@ def _exactly(wanted: "list[str] | tuple[str, ...]", given: Mapping[str, Any], wh
     yield from (f"{where}.{name}: unknown field; {where} has exactly {', '.join(wanted)}" for name in given if name not in wanted)
 
 
-def _params(model: type[BaseModel], given: object) -> tuple[BaseModel | None, list[str]]:
+def _parsed(model: type[BaseModel], given: object, where: str) -> tuple[BaseModel | None, list[str]]:
     """Validates JSON text, so that strict fields accept dates and enums in JSON form, and by alias, as in the schema."""
     if given is None:
-        return None, [f"params is null: {_FOUND_NOTHING}"]
+        return None, [f"{where} is null: {_FOUND_NOTHING}"]
     try:
         text = json.dumps(given, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as wrong:
-        return None, [f"params: not JSON: {wrong}"]
+        return None, [f"{where}: not JSON: {wrong}"]
     try:
         return model.model_validate_json(text, extra="forbid", by_alias=True, by_name=False), []
     except ValidationError as wrong:
-        return None, _reasons(wrong, "params")
+        return None, _reasons(wrong, where)
 
 
 def _reasons(wrong: ValidationError, root: str) -> list[str]:

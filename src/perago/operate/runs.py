@@ -28,7 +28,7 @@ def find(client: WorkflowClient, text: str) -> WorkflowId:
     if text == LAST:
         newest = client.search(1)
         if not newest:
-            raise SetupError("Conductor has no run yet; start a workflow first")
+            raise SetupError("Conductor has no run yet; start one with perago submit")
         return newest[0].id
     if len(text) < SHORTEST:
         raise SetupError(f"{text} is too short for the beginning of a run's id: give at least {SHORTEST} characters, or last")
