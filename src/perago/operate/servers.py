@@ -19,7 +19,8 @@ from perago.model import BranchName, Commit, CommitId, LakeAccess, ObjectPath, R
 from perago.settings import ConductorAccess
 
 TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
-_CONNECTIONS = 4
+CONNECTIONS = 4
+"""So many requests to one server run at once."""
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -111,12 +112,12 @@ def _patterns(data: bytes) -> Sequence[str]:
 
 
 class Workflows:
-    """Reads of Conductor that no attempt needs. What was read once is not read again."""
+    """Reads of Conductor that no attempt needs. Safe to share between threads."""
 
     def __init__(self, access: ConductorAccess) -> None:
         auth = (access.auth_key, access.auth_secret) if access.auth_key and access.auth_secret else None
         self.url = access.url
-        self._api = ConductorApi(access.url, timeout=TIMEOUTS.request, connections=_CONNECTIONS, auth=auth)
+        self._api = ConductorApi(access.url, timeout=TIMEOUTS.request, connections=CONNECTIONS, auth=auth)
         self._known: dict[WorkflowId, Json | None] = {}
 
     def close(self) -> None:
@@ -139,12 +140,13 @@ class Workflows:
         return True
 
     def get(self, workflow_id: WorkflowId) -> Json | None:
-        """The workflow with its tasks; None where Conductor does not know it."""
+        """As `read`; what was read once is kept and not read again."""
         if workflow_id not in self._known:
-            self._known[workflow_id] = self._read(workflow_id)
+            self._known[workflow_id] = self.read(workflow_id)
         return self._known[workflow_id]
 
-    def _read(self, workflow_id: WorkflowId) -> Json | None:
+    def read(self, workflow_id: WorkflowId) -> Json | None:
+        """The workflow with its tasks; None where Conductor does not know it."""
         try:
             answer = self._api.read(f"/workflow/{task_json.segment(workflow_id)}", query={"includeTasks": "true"})
         except ConductorNotFound:
