@@ -2,17 +2,19 @@
 
 import contextlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.text import Text
 
-from perago.builtin import declarations
 from perago.cli import _inputs
 from perago.conductor import registration, workflow_registration
 from perago.conductor.client import ConductorClient
 from perago.conductor.workflow_registration import WorkflowRegistration
 from perago.declare import taskdef
-from perago.pipeline import compiler, loader
+from perago.declare.task import TaskDeclaration
+from perago.operate import submission
+from perago.pipeline import compiler
 from perago.pipeline.graph import Pipeline
 from perago.terminal import console
 
@@ -37,7 +39,7 @@ def register(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
     """
     # All modules are loaded before the first request, so that a wrong one leaves Conductor unchanged.
     declared = [_inputs.load_declared(module) for module in modules]
-    tasks = {task.name: taskdef.of(task) for one in declared for task in (*loader.tasks_of(one), *declarations.needed_by(one))}
+    tasks = {task.name: taskdef.of(task) for one in declared for task in _tasks(one)}
     called = [pipeline for one in declared if isinstance(one, Pipeline) for pipeline in (*one.called(), one)]
     workflows = {pipeline.name: compiler.workflow(pipeline) for pipeline in called}
     access = _inputs.load_settings().require_conductor("perago register")
@@ -50,6 +52,10 @@ def register(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
         return
     for one in registered:
         _show(one)
+
+
+def _tasks(declared: TaskDeclaration | Pipeline) -> Sequence[TaskDeclaration]:
+    return submission.needed_tasks(declared) if isinstance(declared, Pipeline) else [declared]
 
 
 def _document(registered: Registered) -> dict[str, Any]:
