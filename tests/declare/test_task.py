@@ -22,6 +22,7 @@ from perago import (
     require_glob,
     task,
 )
+from perago.declare.lanes import Lanes
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration, declaration_of
 
@@ -147,6 +148,7 @@ def test_names_that_are_accepted(name: str) -> None:
         ("a\x00b", r"name: 'a\x00b' has a control character; use letters, digits, '.', '_' and '-'"),
         ("a\u200bb", r"name: 'a\u200bb' has a control character; use letters, digits, '.', '_' and '-'"),
         ("x" * 256, "name: is longer than 255 bytes; write a shorter one"),
+        ("perago.fork", "name: 'perago.fork' begins with 'perago.', as Perago's own tasks do; write 'fork'"),
         ("HTTP", "name: 'HTTP' is one of Conductor's own task types; write another, such as 'features.build'"),
     ],
 )
@@ -468,3 +470,11 @@ def test_checks_may_be_a_tuple_or_a_list() -> None:
     assert declaration.workspace is not None
     assert declaration.workspace.pre == (require_glob("*"),)
     assert declaration.workspace.post == (forbid_glob("*"),)
+
+
+def test_the_workspace_of_built_in_tasks_is_refused() -> None:
+    def body(workspace: Lanes, params: P) -> R:
+        raise NotImplementedError
+
+    with pytest.raises(TaskDefinitionError, match="must be annotated Path or SparkWorkspace"):
+        task(name="mine", owner_email="team@example.com", workspace=WorkspaceSpec())(body)

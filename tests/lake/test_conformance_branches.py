@@ -1,10 +1,12 @@
 """Conformance suite for commits and branches, on the in-memory lake and on lakeFS."""
 
+import hashlib
+
 import pytest
 from tests.support.lake_sites import MAIN, Site, merge, stage
 
 from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected
-from perago.lake.port import ChangeType, ObjectChange
+from perago.lake.port import ChangeType, ObjectChange, ObjectDifference, SmallFile
 from perago.model import BranchName, CommitId, ObjectPath, Repository
 
 NO_COMMIT = CommitId("0" * 64)
@@ -433,3 +435,46 @@ def test_a_revert_of_what_was_changed_since_is_a_conflict(site: Site) -> None:
     with pytest.raises(LakeConflict):
         site.lake.revert(site.repository, MAIN, undone, "take it back")
     assert site.lake.head(site.repository, MAIN).id == head
+
+
+def test_differences_hold_what_makes_an_object_the_same(site: Site) -> None:
+    before = site.publish("main", {"a": b"1", "b": b"2"})
+    branch = BranchName("changes")
+    site.lake.create_branch(site.repository, branch, before)
+    site.lake.delete_objects(site.repository, branch, [ObjectPath("b")])
+    described = [
+        SmallFile(ObjectPath("a"), b"1", "text/x", {"key": "value"}),
+        SmallFile(ObjectPath("c"), b"3", "application/octet-stream", {}),
+    ]
+    list(site.lake.write_small(site.repository, branch, described))
+    after = site.lake.commit_branch(site.repository, branch, "change", {}).id
+    found = list(site.lake.differences(site.repository, before, after, page=1))
+    assert found == [
+        ObjectDifference(ObjectPath("a"), ChangeType.CHANGED, 1, hashlib.md5(b"1").hexdigest(), "text/x", {"key": "value"}),
+        ObjectDifference(ObjectPath("b"), ChangeType.REMOVED, 1),
+        ObjectDifference(ObjectPath("c"), ChangeType.ADDED, 1, hashlib.md5(b"3").hexdigest(), "application/octet-stream"),
+    ]
+
+
+def test_a_copied_object_is_the_same_object(site: Site) -> None:
+    base = site.publish("main", {"a": b"1"})
+    for name in ("source", "copy"):
+        site.lake.create_branch(site.repository, BranchName(name), base)
+    file = SmallFile(ObjectPath("d/ü +%"), b"data", "text/x", {"key": "value"})
+    list(site.lake.write_small(site.repository, BranchName("source"), [file]))
+    source = site.lake.commit_branch(site.repository, BranchName("source"), "source", {}).id
+    site.lake.copy_object(site.repository, BranchName("copy"), file.path, source)
+    copied = site.lake.commit_branch(site.repository, BranchName("copy"), "copy", {}).id
+    assert list(site.lake.differences(site.repository, source, copied)) == []
+    assert site.content(copied) == {"a": b"1", "d/ü +%": b"data"}
+    with pytest.raises(LakeNotFound):
+        site.lake.copy_object(site.repository, BranchName("copy"), ObjectPath("missing"), source)
+
+
+def test_a_commit_is_merged_by_its_id(site: Site) -> None:
+    base = site.publish("main", {"a": b"1"})
+    staged = stage(site, "staging", base, {"b": b"2"})
+    site.lake.delete_branch(site.repository, BranchName("staging"))
+    merged = site.lake.merge(site.repository, staged.id, BranchName("main"), message="by id", metadata={}, timeout=30)
+    made = site.lake.commit(site.repository, merged)
+    assert (made.parents, made.meta_range_id) == ((base,), staged.meta_range_id)

@@ -257,3 +257,72 @@ def test_task_received_with_the_last_report_is_handed_back() -> None:
 
     asyncio.run(main())
     assert server.tasks[task.attempt.task_id].status == "SCHEDULED"
+
+
+# built-in tasks, whose queues are empty most of the time
+
+
+def with_built_in(server: FakeConductor, slots: int) -> Poller:
+    made = make_poller(server, [A], slots)
+    made.targets = [*made.targets, PollTarget(B, is_built_in=True), PollTarget(C, is_built_in=True)]
+    return made
+
+
+def test_one_slot_at_a_time_polls_built_in_types() -> None:
+    targets = [PollTarget(A, in_flight=1), PollTarget(B, in_flight=1, is_built_in=True), PollTarget(C, is_built_in=True)]
+    assert poller.choose_target(targets, 100) is None
+    targets[1].in_flight = 0
+    assert poller.choose_target(targets, 100) is targets[1]
+
+
+def test_an_empty_built_in_queue_is_polled_once_a_second() -> None:
+    built_in = PollTarget(B, polled_at=10, is_built_in=True)
+    assert poller.choose_target([built_in], 10.9) is None
+    assert poller.choose_target([built_in], 11) is built_in
+    built_in.has_more = True
+    assert poller.choose_target([built_in], 10.1) is built_in
+
+
+def test_a_built_in_poll_waits_only_if_slots_are_left_for_other_tasks() -> None:
+    ordinary, built_in = PollTarget(A), PollTarget(B, is_built_in=True)
+    targets = [ordinary, built_in, PollTarget(C, is_built_in=True)]
+    assert [poller.poll_wait(targets, built_in, idle, 10.0) for idle in (1, 2, 3)] == [0.0, 0.0, poller.LONG_SECONDS]
+    assert poller.poll_wait(targets, ordinary, 1, 10.0) == poller.LONG_SECONDS, "ordinary polls are as long as without them"
+    ordinary.has_more = True
+    assert poller.poll_wait(targets, built_in, 3, 10.0) == 0.0
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_idle_built_in_queues_cost_little(slots: int) -> None:
+    """Beside the poll per second of the ordinary type, at most one poll per second of each built-in one."""
+    server = CountingConductor()
+
+    async def serve() -> None:
+        made = with_built_in(server, slots)
+        slot_loops = [asyncio.create_task(made.next(f"slot{number}", lambda: True)) for number in range(slots)]
+        await asyncio.sleep(3.2)
+        made.shutdown.drain()
+        await asyncio.gather(*slot_loops)
+
+    asyncio.run(serve())
+    counts = {one: sum(polled == one for polled, _, _ in server.polls) for one in (A, B, C)}
+    assert 3 <= counts[A] <= 4
+    assert 1 <= counts[B] <= 4
+    assert 1 <= counts[C] <= 4
+
+
+def test_a_task_of_a_built_in_type_is_taken_beside_work() -> None:
+    server = CountingConductor()
+    for task_type in (A, A, A, C):
+        server.start([WorkflowStep(task_type, "it", {})])
+
+    async def serve() -> list[str]:
+        made = with_built_in(server, 1)
+        found: list[str] = []
+        while len(found) < 4:
+            received = await made.next("slot", lambda: True)
+            assert received is not None
+            found.append(received[0].attempt.task_type)
+        return found
+
+    assert sorted(asyncio.run(serve())) == ["a", "a", "a", "c"]

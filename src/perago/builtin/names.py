@@ -10,5 +10,5 @@ MODULES = ("perago.builtin.fork", "perago.builtin.join")
 OWNER = "perago@example.com"
 """Conductor wants an address; nobody has to read mail about these tasks."""
 MOST_LANES = 1000
-CONTROLS = TaskControls(retry=RetryPolicy(count=5, delay_seconds=2), timeout=TimeoutPolicy(response_seconds=150))
-"""Failures are those of servers and rivals, which pass. The response timeout is about the least that a publication needs."""
+CONTROLS = TaskControls(retry=RetryPolicy(count=5, delay_seconds=2), timeout=TimeoutPolicy(response_seconds=60))
+"""Failures are those of servers and rivals, which pass. A worker that dies is noticed after a minute."""

@@ -32,11 +32,11 @@ OlderThan = Annotated[
 def gc(
     repository: _inputs.RepositoryName, delete: Delete = False, older_than: OlderThan = "24h", as_json: _inputs.AsJson = False
 ) -> None:
-    """List or delete the staging branches, and the branches of lanes, that dead workers left behind.
+    """List or delete the staging branches that dead workers left behind.
 
-    A branch is an orphan when Conductor reports that its attempt has ended, or when it is older than --older-than. The branch of
-    a lane is one when its workflow has ended. Nothing is deleted without --delete. Without CONDUCTOR_SERVER_URL only the age
-    counts.
+    A branch is an orphan when Conductor reports that its attempt has ended, or when it is older than --older-than. Branches of
+    lanes are listed too; they are orphans when their workflow has ended. Nothing is deleted without --delete. Without
+    CONDUCTOR_SERVER_URL only the age counts.
 
     Exit codes: 0 done, 1 a request or a deletion failed, 2 wrong usage.
     """

@@ -25,6 +25,7 @@ from perago.executor import interruption, process_state, source_files, superviso
 from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
 from perago.model import LakeAccess, Outcome, WorkspaceRef
+from perago.pipeline import loader
 from perago.protocol import decision
 from perago.provision.progress import InstallProgress
 from perago.spark import engine
@@ -59,7 +60,10 @@ class Executor:
 
     def load(self, modules: Sequence[str]) -> None:
         """Import the modules, send what they declare, and connect."""
-        tasks = [module_loader.load(module) for module in (*modules, *self._built_in_modules)]
+        declared = [task for module in modules for task in loader.tasks_of(loader.load(module))]
+        declared += [module_loader.load(module) for module in self._built_in_modules]
+        # A task of several pipelines is served once; two tasks of one name are refused later.
+        tasks = list({(task.name, task.module): task for task in declared}.values())
         self._channel.send(ipc.SourcesImported(source_files.imported(modules)))
         self._tasks = {task.name: task for task in tasks}
         if any(task.kind is WorkspaceKind.SPARK for task in tasks):
