@@ -28,6 +28,7 @@ toc_object_entries = False
 
 templates_path: list[str] = []
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # furo's own underlines names, which then look like links
 html_static_path = ["_static"]
 html_css_files = ["perago.css"]
 html_js_files = ["copy.js"]

@@ -64,7 +64,7 @@ def line_chart(rows: list[tuple[str, float]], width: int = 860, height: int = 26
     path = " ".join(f"{index * step:.1f},{height - value / values[-1] * height:.1f}" for index, (_, value) in enumerate(rows))
     grid = "".join(
         f'<line x1="0" x2="{width}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>'
-        f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{value:,.0f}</text>'
+        f'<text x="-8" y="{y:.1f}" text-anchor="end" dominant-baseline="central">{value:,.0f}</text>'
         for value, y in ((value, height - value / values[-1] * height) for value in values)
     )
     ends = ((0, "start"), (len(rows) // 2, "middle"), (len(rows) - 1, "end"))
@@ -75,7 +75,7 @@ def line_chart(rows: list[tuple[str, float]], width: int = 860, height: int = 26
     return (
         f'<svg class="wide" viewBox="-130 -10 {width + 140} {height + 50}" role="img">{grid}{days}'
         f'<polygon points="0,{height} {path} {width},{height}" fill="{BLUE}" opacity=".15"/>'
-        f'<polyline points="{path}" fill="none" stroke="{BLUE}" stroke-width="2"/></svg>'
+        f'<polyline points="{path}" fill="none" stroke="{BLUE}" stroke-width="2" vector-effect="non-scaling-stroke"/></svg>'
     )
 
 
@@ -103,7 +103,7 @@ h1 {{ margin-bottom: 0 }} p {{ opacity: .7; margin-top: .2rem }}
 main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 1rem }}
 figure {{ margin: 0; padding: 1rem; border: 1px solid {GRID}; border-radius: 10px }} figure:first-child {{ grid-column: 1 / -1 }}
 figcaption {{ font-weight: 600; margin-bottom: .6rem }} svg {{ width: 100%; font-size: 12px }} text {{ fill: currentColor }}
-@media (max-width: 600px) {{ .wide {{ font-size: 26px }} }}
+@media (max-width: 600px) {{ .wide {{ font-size: 28px; overflow: visible }} }}
 </style>
 <h1>{escape(title)}</h1><p>Total revenue: {escape(revenue)}</p><main>{figures}</main></html>
 """

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -297,12 +298,17 @@ def ends(workspace: Path, params: P) -> R:
         ),
     ],
 )
-def test_an_unusual_end_is_reported_as_in_the_worker(inside: Perago, project: Path, how: str, code: int, said: str) -> None:
+def test_an_unusual_end_is_reported_as_in_the_worker(
+    inside: Perago, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, code: int, said: str
+) -> None:
     (project / "ends.py").write_text(ENDS)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     result = inside("run", "ends", "-w", "ws", "-p", json.dumps({"how": how}))
     assert result.returncode == code, result
     assert f"error: t.ends ended with {said}" in result.stderr.splitlines()[-1]
     assert result.stdout.splitlines() == ["printed before the end", *(["interrupted"] if how == "hang" else [])]
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_the_working_directory_is_the_workspace_and_a_fork_reports_nothing(inside: Perago, project: Path) -> None:

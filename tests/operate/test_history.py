@@ -1,7 +1,10 @@
 """`perago log`, `diff` and `blame` on real servers, about commits that attempts published."""
 
+import contextlib
 import re
+import threading
 
+from tests.support.fault_proxy import Exchange, FaultProxy, passed_on
 from tests.support.operator import MAIN, OperatorHarness
 
 from perago.model import BranchName, CommitId, ObjectPath
@@ -58,6 +61,32 @@ def test_log_shows_a_publication_that_is_not_reported_yet_and_hides_what_a_merge
         (seed, "by hand"),
     ]
     assert found[1]["message"] == "merged by hand"
+
+
+def test_log_asks_conductor_once_per_workflow_and_for_several_at_once(harness: OperatorHarness) -> None:
+    accepted = harness.run(harness.start(harness.by_hand("in/x"), steps=3))
+    harness.report(accepted)
+    for _ in range(2):
+        accepted = harness.run(harness.poll())
+        harness.report(accepted)
+    last = harness.accepted(accepted.commit)
+    together = threading.Barrier(2, timeout=20)
+
+    def wait_for_the_other(exchange: Exchange) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait()
+        passed_on(exchange)
+
+    with FaultProxy(harness.stack.conductor_url) as proxy:
+        harness.environment["CONDUCTOR_SERVER_URL"] = proxy.url
+        proxy.on("GET .*/workflow/", wait_for_the_other, times=2)
+        found = log(harness)
+    assert not together.broken
+    assert [one["standing"] for one in found] == ["accepted"] * 4 + ["by hand", "first"]
+    assert [one["step"] for one in found[:4]] == ["s0", "s2", "s1", "s0"]
+    workflows = {one.polled.attempt.workflow_id for one in (accepted, last)}
+    asked = [seen.line.partition("?")[0].partition("/api")[2] for seen in proxy.seen]
+    assert sorted(asked) == sorted(f"/workflow/{workflow_id}" for workflow_id in workflows)
 
 
 def merged_by_hand(harness: OperatorHarness, path: str) -> CommitId:

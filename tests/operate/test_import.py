@@ -150,6 +150,7 @@ def test_an_unaccepted_head_is_not_built_upon(harness: OperatorHarness, folder: 
     said = harness.perago("import", "data", harness.target)
     assert said.code == 1
     assert f"branch main was left alone: its head {running.commit} is still running" in said.err
+    assert "uploading" not in said.err, "refused before the upload, not only after it"
     harness.terminate(running.polled.attempt.workflow_id)
     said = harness.perago("import", "data", harness.target)
     assert f"run perago recover {harness.target} first" in said.err

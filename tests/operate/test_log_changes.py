@@ -40,13 +40,3 @@ def test_what_a_publication_took_the_place_of(harness: OperatorHarness) -> None:
     assert [one["replaced"] for one in rest] == [None] * len(rest)
     line = harness.perago("log", harness.target).out.splitlines()[0]
     assert line.endswith(f"; replaced {lost.commit[:12]}, {of_step}: its task is FAILED")
-
-
-def test_lane_branches_are_not_shown(harness: OperatorHarness) -> None:
-    """The history follows first parents, and what a lane committed is below the second one, if anywhere."""
-    seed = harness.by_hand("in/x")
-    published = harness.accepted(seed)
-    assert [one["commit"] for one in harness.perago("log", harness.target, "--json").json["publications"]][:2] == [
-        published.commit,
-        seed,
-    ]

@@ -310,6 +310,8 @@ def test_submitted_and_watched_with_a_real_worker(stack: Endpoints, tmp_path: Pa
     with worker_harness.open_harness(stack, tmp_path) as workers:
         seed = workers.seed()
         workers.start(worker_harness.GROW)
+        polls = f"/tasks/queue/polldata?taskType={workers.prefix}.grow"
+        eventually(lambda: workers.real.call("GET", polls), what="the worker's first poll")
         program = [sys.executable, "-c", "from perago.cli.main import main; main()", "submit", worker_harness.GROW]
         done = subprocess.run(
             [*program, "-r", workers.site.repository, "-p", "{}", "--watch", "--require-workers", "--json"],
@@ -326,3 +328,66 @@ def test_submitted_and_watched_with_a_real_worker(stack: Endpoints, tmp_path: Pa
         (step,) = found["steps"]
         assert step["commit"] == workers.head().id
         assert workers.history(seed) == [step["commit"], seed]
+
+
+WRITER = """
+from pathlib import Path
+from pydantic import BaseModel
+from perago import WorkspaceSpec, task
+
+class Params(BaseModel):
+    name: str
+
+class Result(BaseModel):
+    name: str
+
+@task(name="{prefix}.write", owner_email="tests@example.com", workspace=WorkspaceSpec(prefix="data"))
+def write(workspace: Path, params: Params) -> Result:
+    (workspace / params.name).write_text(params.name)
+    return Result(name=params.name)
+"""
+LANES = """
+from perago import Flow, pipeline
+from {prefix}_write import write
+
+@pipeline(name="{prefix}", owner_email="tests@example.com")
+def lanes(flow: Flow) -> None:
+    with flow.fork(ref="both") as fork:
+        with fork.lane("one"):
+            flow.step(write, ref="one", name="one")
+        with fork.lane("two"):
+            flow.step(write, ref="two", name="two")
+"""
+
+
+def test_a_pipeline_with_lanes_that_write(stack: Endpoints, tmp_path: Path) -> None:
+    """The built-in tasks are registered with it, and its lanes become one commit of the branch."""
+    with worker_harness.open_harness(stack, tmp_path) as workers:
+        for name, text in (("write", WRITER), ("lanes", LANES)):
+            (tmp_path / f"{workers.prefix}_{name}.py").write_text(text.replace("{prefix}", workers.prefix))
+        module = f"{workers.prefix}_lanes"
+        seed = workers.seed()
+        workers.start(module, jobs=2)
+        program = [sys.executable, "-c", "from perago.cli.main import main; main()"]
+
+        def perago(*arguments: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [*program, *arguments],
+                cwd=tmp_path,
+                env=workers.environment(),
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+
+        done = perago("submit", module, "-r", workers.site.repository, "--watch", "--json")
+        assert done.returncode == 0, done.stderr
+        steps = {step["step"]: step for step in json.loads(done.stdout)["steps"]}
+        assert {"both_begin", "one", "two", "both_end"} == steps.keys()
+        joined = steps["both_end"]["commit"]
+        assert workers.history(seed) == [joined, seed]
+        # The commits of the lanes are not among the publications; that of the join tells how much they changed.
+        log = json.loads(perago("log", f"{workers.site.repository}/main", "--json", "--limit", "2").stdout)["publications"]
+        assert [one["commit"] for one in log] == [joined, seed]
+        assert (log[0]["step"], log[0]["workflow_name"], log[0]["changes"]["added"]) == ("both_end", workers.prefix, 2)

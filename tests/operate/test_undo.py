@@ -5,15 +5,22 @@ import os
 import pty
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import pytest
 from tests.support.operator import MAIN, CommandResult, OperatorHarness
 
 from perago.attempt.target_branch import TargetBranch
-from perago.errors import LakeUnknown
+from perago.errors import LakeUnknown, PublishFenceError
 from perago.lake.client import LakeFS
-from perago.model import BranchName, CommitId
+from perago.model import BranchName, CommitId, WorkspaceRef
+from perago.operate import branch_move
+from perago.operate import undo as revert
+from perago.protocol import staging_names
 
 
 def undo(harness: OperatorHarness, commit: str, *options: str) -> CommandResult:
@@ -156,11 +163,64 @@ def test_an_attempt_that_publishes_meanwhile_goes_first(harness: OperatorHarness
     with mock.patch.object(TargetBranch, "require_still", overtaken):
         refused_said = undo(harness, older.commit)
     assert refused_said.code == 1
-    assert "branch main was left alone: an attempt is about to publish to it; try again" in refused_said.err
+    assert "branch main was left alone: another attempt or command is about to publish to it; try again" in refused_said.err
     assert published == [harness.head().id]
     assert harness.staging_branches() == []
     undone(harness, older.commit)
     assert harness.head().parents == (published[0],)
+
+
+def test_of_two_undos_at_the_same_moment_one_succeeds(harness: OperatorHarness) -> None:
+    """Each has its staging branch when the other one lists them, and has listed them when the other one revokes."""
+    first = harness.accepted(harness.by_hand("in/x"), {"a": b"1"})
+    second = harness.accepted(first.commit, {"b": b"2"})
+    list_rivals = TargetBranch.list_rivals
+    together = threading.Barrier(2, timeout=30)
+
+    def in_step(branch: TargetBranch, but: Sequence[BranchName]) -> list[staging_names.StagingName]:
+        together.wait()
+        found = list_rivals(branch, but)
+        together.wait()
+        return found
+
+    def attempted(commit: CommitId) -> str:
+        with harness.connected() as both:
+            try:
+                return revert.apply(both, revert.plan(both, harness.repository, MAIN, commit)).id
+            except PublishFenceError as error:
+                return str(error)
+
+    with mock.patch.object(TargetBranch, "list_rivals", in_step), ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(attempted, [first.commit, second.commit]))
+    assert harness.head().first_parent == second.commit
+    (succeeded,) = [number for number, result in enumerate(results) if result == harness.head().id]
+    assert "left alone: another perago undo is about to publish to it; run the command again when" in results[1 - succeeded]
+    assert harness.staging_branches() == []
+    undone(harness, [first.commit, second.commit][1 - succeeded])
+    assert content(harness) == {"in/x": b"x"}
+
+
+@pytest.mark.parametrize("command", ["undo", "recover"])
+def test_the_staging_branch_of_another_command_goes_first_unless_it_was_left_behind(
+    harness: OperatorHarness, command: str
+) -> None:
+    published = harness.accepted(harness.by_hand("in/x"))
+    arguments = [command, harness.target, *([published.commit] if command == "undo" else []), "--yes"]
+    if command == "recover":
+        harness.abandoned(published.commit)
+    target = WorkspaceRef(harness.repository, MAIN, harness.head().id)
+    with harness.connected() as both:
+        other = branch_move.begin(both, "undo", target).staging
+    for age, code in ((5, 1), (3600, 0)):
+        execution = staging_names.execution_id(time.time() - age, bytes(8))
+        name = staging_names.staging_branch(other.attempt, execution, MAIN)
+        harness.server.lake.create_branch(harness.repository, name, harness.head().id)
+        said = harness.perago(*arguments)
+        assert said.code == code, said
+        assert ("another perago undo is about to publish to it" in said.err) == (code == 1)
+        assert harness.staging_branches() == ([name] if code else [])
+        if code:
+            harness.server.lake.delete_branch(harness.repository, name)
 
 
 def test_a_lost_reply_is_settled_by_the_head(harness: OperatorHarness) -> None:

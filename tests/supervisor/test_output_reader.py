@@ -2,10 +2,21 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
+import socket
+import subprocess
+import sys
+import termios
 import time
+from collections import Counter
+from unittest import mock
 
-from perago.supervisor import output_reader
+import pytest
+from tests.support.waiting import eventually
+
+from perago.process.orphan_reaper import OrphanReaper
+from perago.supervisor import executor_process, output_reader
 
 
 async def read(data: bytes, *, parts: int = 1) -> list[str]:
@@ -70,6 +81,52 @@ def test_lines_belong_to_what_ran_when_they_were_read() -> None:
         return found
 
     assert asyncio.run(main()) == [("y", "first")] * (count + 1) + [("last", "first")]
+
+
+def test_what_a_dead_process_left_in_its_pipe_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a process that filled its pipe twice: the second half is in the pipe when it ends, and the first is being passed on."""
+    full = 64 << 10
+    monkeypatch.setattr(executor_process, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(output_reader, "PAUSE_SECONDS", 0.5)
+    program = [sys.executable, "-c", f"import os; os.write(1, b'\\n' * {2 * full})"]
+
+    async def main(popen: "subprocess.Popen[bytes]") -> tuple[int, Counter[str]]:
+        found: Counter[str] = Counter()
+        all_read = asyncio.Event()
+        running = "first"
+
+        def on_line(_stream: str, _line: str, owner: str) -> None:
+            found[owner] += 1
+            if found.total() == 2 * full:
+                all_read.set()
+
+        with contextlib.ExitStack() as cleanup:
+            ours, theirs, guardian, other = (cleanup.enter_context(end) for _ in range(2) for end in socket.socketpair())
+            theirs.close()
+            other.close()
+            reaper = mock.create_autospec(OrphanReaper, instance=True)
+            process = executor_process.ExecutorProcess(popen, ours, guardian, mock.Mock(), on_line, lambda: running, reaper)
+            await asyncio.wait_for(process.ended, 20)
+            before = found.total()
+            running = "second"
+            monkeypatch.setattr(output_reader, "PAUSE_SECONDS", 0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(all_read.wait(), 10)
+        return before, found
+
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as popen:
+        assert popen.stdout is not None
+        pipe = popen.stdout.fileno()
+        eventually(lambda: unread(pipe) == full)
+        before, found = asyncio.run(main(popen))
+    assert before < full, "it ended while its first lines were passed on"
+    assert found == {"first": 2 * full}
+
+
+def unread(pipe: int) -> int:
+    count = bytearray(4)
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return int.from_bytes(count, sys.byteorder)
 
 
 def test_event_loop_runs_while_a_process_floods_it() -> None:

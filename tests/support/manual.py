@@ -12,7 +12,7 @@ _BLOCK = re.compile(
     r"(?:^<!-- (?P<what>file|terminal): (?P<name>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 _FENCE = re.compile(r"^(`{3,}|:{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)|<(?:img|source) [^>]*?\bsrc(?:set)?=\"([^\"]+)\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +61,4 @@ def rows(page: Path, heading: str | None = None) -> list[list[str]]:
 
 
 def links(page: Path) -> list[str]:
-    return _LINK.findall(_FENCE.sub("", page.read_text()))
+    return [link or image for link, image in _LINK.findall(_FENCE.sub("", page.read_text()))]

@@ -20,10 +20,13 @@ from perago.cli import main
 from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
-from perago.model import BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkflowId, WorkspaceRef
+from perago.model import BranchName, Commit, CommitId, LakeAccess, Outcome, Repository, TaskType, WorkflowId, WorkspaceRef
+from perago.operate import servers
 from perago.operate.protocol_check.dict_task import DictTask, DictWorkspace, Files, upload, workspace_input
 from perago.operate.protocol_check.scene import ref_of, writes
+from perago.operate.servers import Servers
 from perago.protocol import staging_names
+from perago.settings import ConductorAccess
 
 MAIN = BranchName("main")
 
@@ -86,6 +89,12 @@ class OperatorHarness:
             else:
                 code = 0
         return CommandResult(code, out.getvalue(), err.getvalue())
+
+    def connected(self) -> contextlib.AbstractContextManager[Servers]:
+        """The clients of the commands, for tests that call what a command calls."""
+        stack = self.stack
+        access = LakeAccess(stack.lakefs_url, stack.access_key_id, stack.secret_access_key)
+        return servers.connect(access, ConductorAccess(stack.conductor_url))
 
     def doctor(self, target: str | None = None) -> dict[str, list[dict[str, Any]]]:
         """Findings whose level is not `ok`, by the name of the check."""

@@ -19,7 +19,11 @@ MetricsPort = Annotated[
 MetricsHost = Annotated[str, typer.Option("--metrics-host", help="The address to serve them on.")]
 Wait = Annotated[
     str,
-    typer.Option("--wait", metavar="DURATION", help="How long to wait for servers that do not answer yet, such as 90s or 15m."),
+    typer.Option(
+        "--wait",
+        metavar="DURATION",
+        help="How long to wait for Conductor and lakeFS if they do not answer yet, such as 90s or 15m.",
+    ),
 ]
 Reload = Annotated[
     bool, typer.Option("--reload", help="For development: restart the executors when a source file of the modules changes.")
@@ -41,7 +45,10 @@ def start(
     limits the wait.
 
     While Conductor or lakeFS does not answer at the start, the worker waits for --wait, and logs that it does; --wait 0 exits at
-    once. A wrong setting, such as refused credentials, always exits at once.
+    once. A Spark Connect server is tried for about half a minute, whatever --wait says. A wrong setting, such as refused
+    credentials, always exits at once.
+
+    With --reload, nothing is served while a changed module cannot be imported; the worker waits for the next change.
 
     Exit codes: 0 stopped, all attempts finished, 1 cannot start, 2 wrong usage, 3 stopped with attempts cancelled.
     """

@@ -24,8 +24,8 @@ def undo(target: _repository.Target, commit: Undone, yes: _repository.Yes = Fals
 
     Every object that the commit changed becomes what it was before; everything else stays, and the history is not rewritten.
     Refused if later commits changed the same objects (their names are shown), if there is nothing left to undo, if the commit is
-    not in the branch's history or is its first one, and while the head was not accepted or is not reported yet. Of a merge by
-    hand, what it brought to the branch is reverted.
+    not in the branch's history or is its first one, while the head was not accepted or is not reported yet, and while another
+    command that began before moves the branch. Of a merge by hand, what it brought to the branch is reverted.
 
     The new commit is published as attempts publish: through a staging branch, and not while a running attempt is about to
     publish. No attempt removes it. Workflows that still hold an older commit as input are refused: start new ones from the new

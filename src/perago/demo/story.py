@@ -7,11 +7,16 @@ from perago.demo.pipeline import StepAttempt
 from perago.model import Commit
 
 _SHORT_ID = 12
-_STYLE = (
-    "<style>.runs { overflow-x: auto } .runs table { border-collapse: collapse } "
-    ".runs td, .runs th { text-align: left; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #8884; white-space: nowrap }"
-    "</style>"
-)
+_STYLE = """<style>
+.runs table { border-collapse: collapse } .runs tr { border-bottom: 1px solid #8884 }
+.runs td, .runs th { text-align: left; padding: .3rem 1rem .3rem 0 } .runs td:nth-child(-n+5) { white-space: nowrap }
+@media (max-width: 600px) {
+  .runs table, .runs tbody { display: block } .runs td:empty, .runs th:empty { display: none }
+  .runs tr { display: grid; grid-template-columns: 5.5rem 5rem 6.5rem 1fr; gap: 0 .3rem; padding: .3rem 0 }
+  .runs td, .runs th { padding: 0 }
+  .runs :is(td, th):nth-child(5) { grid-column: 1 / 3 } .runs td:nth-child(6) { grid-column: 3 / -1 }
+}
+</style>"""
 _COLUMNS = ("step", "attempt", "status", "time", "commit", "")
 
 

@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from perago.model import (
     WorkerId,
     WorkflowId,
 )
-from perago.operate.servers import Servers
+from perago.operate.servers import CONNECTIONS, Servers
 from perago.protocol import commit_labels, head
 
 HISTORY = 1000
@@ -113,17 +114,52 @@ def of(servers: Servers, commit: Commit) -> Evidence:
     """As an attempt of the same workflow would judge it, had it no task of its own."""
     by = commit_labels.read(commit.metadata)
     if by is None:
-        return Evidence(
-            commit, None, None, head.Unlabelled(commit.message, commit.committer, commit_labels.command(commit.metadata))
-        )
-    run = servers.workflows.get(by.workflow_id) or {}
-    seen = _task(servers, by.task_id)
+        return _unlabelled(commit)
+    return _judge(commit, by, servers.workflows.get(by.workflow_id) or {}, _task(servers, by.task_id))
+
+
+def of_all(servers: Servers, commits: Sequence[Commit]) -> Sequence[Evidence]:
+    """As `of` for each, with one request per workflow and a few at a time; the replies are not kept.
+
+    A task is taken from the reply about its workflow, where `of` asks for the task itself. That is enough for readers of the
+    history; what changes a branch uses `of`.
+    """
+    runs: dict[WorkflowId, list[tuple[Commit, commit_labels.Labels]]] = {}
+    for commit in commits:
+        if (by := commit_labels.read(commit.metadata)) is not None:
+            runs.setdefault(by.workflow_id, []).append((commit, by))
+    pool = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="workflows")
+    try:
+        waiting = [pool.submit(_of_run, servers, workflow_id, several) for workflow_id, several in runs.items()]
+        judged = {one.commit.id: one for future in waiting for one in future.result()}
+    finally:
+        # After an error or Ctrl-C the remaining workflows are not read.
+        pool.shutdown(cancel_futures=True)
+    return [judged.get(commit.id) or _unlabelled(commit) for commit in commits]
+
+
+def _of_run(
+    servers: Servers, workflow_id: WorkflowId, commits: Sequence[tuple[Commit, commit_labels.Labels]]
+) -> Sequence[Evidence]:
+    run = servers.workflows.read(workflow_id) or {}
+    tasks = {str(task.get("taskId")): task for task in cast("Sequence[Json]", run.get("tasks") or [])}
+    seen = {by.task_id: conductor_wire.snapshot(tasks[by.task_id]) for _, by in commits if by.task_id in tasks}
+    return [_judge(commit, by, run, seen.get(by.task_id)) for commit, by in commits]
+
+
+def _judge(commit: Commit, by: commit_labels.Labels, run: Json, seen: Snapshot | None) -> Evidence:
+    """`run` is the workflow as read from Conductor, empty if Conductor does not know it, and `seen` its task."""
     status = str(run.get("status", ""))
     if seen is not None:
         seen = replace(seen, workflow_status=status, workflow_ended=int(run.get("endTime") or 0))
     asking = _outsider(by.workflow_id if run else WorkflowId(""))
     acceptance = head.judge(commit, seen, own=asking, own_run=int(run.get("createTime") or 0))
     return Evidence(commit, by, seen, acceptance, status)
+
+
+def _unlabelled(commit: Commit) -> Evidence:
+    made = head.Unlabelled(commit.message, commit.committer, commit_labels.command(commit.metadata))
+    return Evidence(commit, None, None, made)
 
 
 def _task(servers: Servers, task_id: TaskId) -> Snapshot | None:

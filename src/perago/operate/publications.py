@@ -39,7 +39,7 @@ def log(servers: Servers, repository: Repository, branch: BranchName, limit: int
     """The newest `limit` commits by first parents, and whether there are more."""
     commits = servers.settings.history(repository, branch, limit)
     more = bool(commits) and commits[-1].first_parent is not None
-    return [evidence.of(servers, commit) for commit in commits], more
+    return evidence.of_all(servers, commits), more
 
 
 def standing(one: Evidence) -> Standing:

@@ -90,7 +90,10 @@ def apply(servers: Servers, history: History, move: RecoveryMove, emit: events.E
     operation = branch_move.begin(servers, "recover", target, _both(heard.append, emit))
     try:
         reason = operation.restoration.move(
-            history.head, move.goal.id, f"moved by perago recover ({why})", lambda: _outdated(servers, move)
+            history.head,
+            move.goal.id,
+            f"moved by perago recover ({why})",
+            lambda: operation.earlier_command() or _outdated(servers, move),
         )
     except LakeUnknown:
         # The head settles it.

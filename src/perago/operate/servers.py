@@ -18,6 +18,8 @@ from perago.model import BranchName, Commit, CommitId, LakeAccess, ObjectPath, R
 from perago.settings import ConductorAccess
 
 TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
+CONNECTIONS = 4
+"""So many requests to one server run at once."""
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -123,7 +125,7 @@ def _patterns(data: bytes) -> Sequence[str]:
 
 
 class Workflows(WorkflowClient):
-    """Reads of Conductor that no attempt needs. What was read once is not read again."""
+    """Reads of Conductor that no attempt needs. Safe to share between threads; `get` reads a workflow once."""
 
     def __init__(self, access: ConductorAccess) -> None:
         super().__init__(access.url, timeout=TIMEOUTS.request, auth_key=access.auth_key, auth_secret=access.auth_secret)
@@ -146,7 +148,7 @@ class Workflows(WorkflowClient):
         return True
 
     def get(self, workflow_id: WorkflowId) -> Json | None:
-        """The workflow with its tasks; None where Conductor does not know it."""
+        """As `read`; what was read once is kept and not read again."""
         if workflow_id not in self._known:
             self._known[workflow_id] = self.read(workflow_id)
         return self._known[workflow_id]
