@@ -10,7 +10,7 @@ from perago.conductor import reporting
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown, TaskStatus
 from perago.in_memory.conductor import FakeConductor, WorkflowStep
-from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 
 TYPE = TaskType("t")
 NEXT = WorkerId("w0001-n2")
@@ -39,6 +39,7 @@ class Faulty(FakeConductor):
         super().__init__()
         self.faults = faults
         self.reports = 0
+        self.decisions = 0
 
     def _fault(self, verb: str) -> None:
         script = self.faults.get(verb)
@@ -49,6 +50,10 @@ class Faulty(FakeConductor):
     def task(self, task_id: TaskId) -> Snapshot:
         self._fault("task")
         return super().task(task_id)
+
+    def decide(self, workflow_id: WorkflowId) -> None:
+        self.decisions += 1
+        self._fault("decide")
 
     def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
         self.reports += 1
@@ -95,6 +100,20 @@ def deliver(
     return reporting.deliver(
         server, attempt, outcome, deadline=deadline, request_timeout=5, next_poll=next_poll, clock=clock, sleep=clock.sleep
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "decide", "decisions"),
+    [(0.3, [], 0), (0.6, [], 1), (0.6, [0.6], 2), (0.6, [0.6] * 9, 3), (0.6, [ConductorUnavailable("away")] * 9, 3)],
+)
+def test_workflow_is_looked_at_again_after_a_report_that_may_have_waited_for_its_lock(
+    seconds: float, decide: list[float | Exception], decisions: int
+) -> None:
+    clock = Clock()
+    server = Faulty(reply=[lambda: clock.sleep(seconds)])
+    server.faults["decide"] = [fail(one) if isinstance(one, Exception) else (lambda one=one: clock.sleep(one)) for one in decide]
+    delivery = reporting.deliver(server, polled(server), DONE, deadline=30, request_timeout=5, clock=clock, sleep=clock.sleep)
+    assert (delivery, server.decisions) == (reporting.Accepted(sent=1), decisions)
 
 
 def test_unread_spares_the_first_read_and_no_other() -> None:

@@ -100,6 +100,9 @@ class ConductorClient:
         found = cast("list[Mapping[str, Any]]", self._object("/tasks/search-v2", query).get("results") or [])
         return [task_json.attempt(task) for task in found if task.get("workerId") in worker_ids]
 
+    def decide(self, workflow_id: WorkflowId) -> None:
+        self._api.write("PUT", f"/workflow/decide/{task_json.segment(workflow_id)}")
+
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         if lines:
             self._api.write("POST", f"/tasks/{task_json.segment(task_id)}/log", text="\n".join(lines))

@@ -84,6 +84,10 @@ class Conductor(Protocol):
         """
         ...
 
+    def decide(self, workflow_id: WorkflowId) -> None:
+        """Let the server look at the workflow now, and schedule what follows from its tasks."""
+        ...
+
     def log(self, task_id: TaskId, lines: Sequence[str]) -> None:
         """Lines for the task's log in Conductor's UI, as one entry: Conductor keeps ten."""
         ...

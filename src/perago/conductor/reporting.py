@@ -4,6 +4,7 @@ The caller must not run another request of the same attempt meanwhile: in Conduc
 that overlaps a completion erases it.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -12,12 +13,16 @@ from typing import Any, cast
 
 from perago.conductor import port
 from perago.errors import ConductorError, ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
-from perago.model import Attempt, CommitId, Outcome, TaskType, WorkerId
+from perago.model import Attempt, CommitId, Outcome, TaskType, WorkerId, WorkflowId
 from perago.protocol import fence, head
 from perago.protocol.statuses import ENDED_WORKFLOW, TaskState
 
 SHORTEST_REQUEST = 0.2
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
+SLOW_REPORT = 0.4
+"""Conductor schedules what follows from a report only if it gets the lock of the workflow within half a second. Otherwise the
+workflow stands still until a timeout of its tasks, and a report that took this long may have been such a one."""
+_DECISIONS = 3
 _ACCEPTED_AS: dict[TaskStatus, set[str]] = {
     TaskStatus.COMPLETED: {TaskState.COMPLETED},
     TaskStatus.FAILED: {TaskState.FAILED, TaskState.COMPLETED_WITH_ERRORS},
@@ -106,7 +111,7 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     this result as it is.
     """
     try:
-        sent, trouble = 0, "the lease ended first"
+        sent, trouble, slowest = 0, "the lease ended first", 0.0
         while deadline - clock() > SHORTEST_REQUEST:
             try:
                 skip_read = unread and not sent
@@ -122,6 +127,7 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
             else:
                 verdict = False if seen is None else judge(_as_reported(attempt, seen, next_poll), outcome, seen)
                 if verdict is not False:
+                    _decide_after(slowest, conductor, attempt.workflow_id, deadline, clock)
                     return Accepted(sent) if verdict is True else verdict
                 if sent:
                     trouble = "the task is still in progress after the report"
@@ -130,13 +136,29 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
                     break
                 sent += 1
                 poll = next_poll if sent == 1 else None
+                began = clock()
                 trouble = _send(conductor, attempt, outcome, min(request_timeout, left), poll) or trouble
+                slowest = max(slowest, clock() - began)
                 if sent == 1:
                     continue
             sleep(max(0.0, min(PAUSES[min(sent, len(PAUSES) - 1)], deadline - clock())))
         return Unknown(trouble)
     finally:
         _release(next_poll)
+
+
+def _decide_after(
+    slowest: float, conductor: port.Conductor, workflow_id: WorkflowId, deadline: float, clock: Callable[[], float]
+) -> None:
+    """After a slow report: until a request is so quick that it did not wait for the lock. Its failure changes no result."""
+    for _ in range(_DECISIONS if slowest >= SLOW_REPORT else 0):
+        began = clock()
+        if deadline - began <= SHORTEST_REQUEST:
+            return
+        with contextlib.suppress(ConductorError):
+            conductor.decide(workflow_id)
+            if clock() - began < SLOW_REPORT:
+                return
 
 
 def _release(next_poll: NextPoll | None) -> None:
