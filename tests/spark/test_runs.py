@@ -21,7 +21,7 @@ def drivers_of_their_own(driver: Driver) -> Iterator[None]:
     """A process has one driver, so that of the other tests is stopped before these tests, and theirs afterwards."""
     driver.close()
     yield
-    environment._spark().close()
+    environment.shared_spark().close()
 
 
 class Params(BaseModel):

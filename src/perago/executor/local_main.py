@@ -18,6 +18,7 @@ from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError
 from perago.executor import interruption
 from perago.local_run import environment, messages
+from perago.local_run.local_attempts import Surroundings, object_prefix
 from perago.provision.progress import InstallProgress
 from perago.spark import engine
 from perago.spark import options as spark_options
@@ -58,7 +59,7 @@ class LocalTask:
         # Before, nothing has to be cleaned up, and SIGTERM may end the process at once.
         signal.signal(signal.SIGTERM, self._on_signal)
         self._send(ipc.Ready(os.getpid()))
-        surroundings = environment.Surroundings(lambda: spark, self._emit, self._around_body)
+        surroundings = Surroundings(lambda: spark, self._emit, self._around_body)
         done = environment.attempt(declaration, files, request.params, self._directory, surroundings)
         self._require_owner()
         for stream in (sys.stdout, sys.stderr):
@@ -102,7 +103,7 @@ def _declared(task: TaskDeclaration) -> messages.Declared:
         name=task.name,
         has_workspace=task.workspace is not None,
         publishes=task.publishes,
-        prefix=environment.object_prefix(task),
+        prefix=object_prefix(task),
         time_limit=0 if timeout.policy == "ALERT_ONLY" else timeout.seconds,
         retried_after_timeout=timeout.policy == "RETRY",
         warnings=task.warnings,
