@@ -14,7 +14,7 @@ from perago.errors import WorkspaceError
 from perago.http.request import ReplyHead
 from perago.in_memory import lake, trees
 from perago.lake import port, transfer
-from perago.model import ObjectInfo, ObjectPath, Repository
+from perago.model import CommitId, ObjectInfo, ObjectPath, Repository
 from perago.workspace import diff, scan
 
 REPOSITORY = Repository("local")
@@ -52,6 +52,13 @@ class FolderLake(lake.MemoryLake):
     def published(self) -> dict[ObjectPath, Stored]:
         """What the target branch holds now."""
         return self._held(lake.MAIN)
+
+    def differing(self, left: CommitId, right: CommitId) -> tuple[dict[ObjectPath, Stored], dict[ObjectPath, Stored]]:
+        """What each of two commits holds of the objects that differ between them."""
+        trees_of = [self._store(REPOSITORY).tree(commit).entries for commit in (left, right)]
+        paths = [one.path for one in self.differences(REPOSITORY, left, right)]
+        before, after = ({path: self._stored(entries[path]) for path in paths if path in entries} for entries in trees_of)
+        return before, after
 
     def _keep_bytes(self, data: bytes) -> str:
         at = self._new_file()

@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from perago import events
 from perago.attempt import declared_task, port, transaction
+from perago.attempt import outcome as failures
 from perago.attempt.execution import Execution
 from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
-from perago.errors import SetupError, TaskStatus, WorkspaceError
+from perago.errors import PeragoError, SetupError, TaskStatus, WorkspaceError
 from perago.in_memory import conductor, lake
 from perago.local_run import exception_recorder, folder_lake
 from perago.model import FilePath, Outcome, TaskType, WorkerId, WorkspaceRef
@@ -46,6 +47,11 @@ class AttemptRun:
     """What the task, its checks or its workspace raised, where the outcome is a failure."""
     warnings: tuple[str, ...] = ()
     """What the body left behind, one line each."""
+
+    @classmethod
+    def refused(cls, error: PeragoError) -> Self:
+        """It ended before it began."""
+        return cls(failures.failed(error), error)
 
 
 @dataclass(frozen=True, slots=True)

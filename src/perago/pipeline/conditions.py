@@ -46,7 +46,7 @@ def holds(condition: graph.Condition, known: Known) -> bool:
 
 
 def compare(comparison: graph.Comparison, left: Any, right: Any) -> bool:
-    """Values of different JSON types are not equal, and no order exists between them: every order is then false."""
+    """Values of different JSON types are never equal. Where no order exists, every order is false."""
     if comparison is graph.Comparison.EQUAL:
         return _equal(left, right)
     if comparison is graph.Comparison.NOT_EQUAL:
@@ -84,10 +84,10 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _order_key(value: Any) -> float | bytes | None:
-    """Numbers as JavaScript has them; texts by UTF-16 code units, in which its order differs from Python's."""
+    """Numbers as JavaScript has them, booleans as 0 and 1; texts by UTF-16 units, an order that is not Python's."""
     if isinstance(value, str):
         return value.encode("utf-16-be", "surrogatepass")
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float):
         return float(value)
     return None
 

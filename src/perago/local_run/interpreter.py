@@ -1,0 +1,160 @@
+"""Runs the nodes of a pipeline one after another, and hands each the workspace that the one before it left."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from perago.declare.task import TaskDeclaration
+from perago.errors import TaskInputError
+from perago.local_run import changes, lanes
+from perago.local_run.local_attempts import AttemptRun, LocalAttempts
+from perago.local_run.step_run import StepFailed, StepRun, Watch
+from perago.model import BranchName, CommitId, Repository, WorkspaceRef
+from perago.pipeline import conditions, graph, inputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where in which pipeline a node runs."""
+
+    known: conditions.Known
+    within: str = ""
+    """The calls around it, each with a `/` behind it."""
+    iteration: str = ""
+    """What Conductor appends to reference names inside a loop."""
+
+    def ref(self, ref: str) -> str:
+        return f"{self.within}{ref}{self.iteration}"
+
+
+@dataclass(slots=True)
+class Interpreter:
+    attempts: LocalAttempts
+    watch: Watch
+    notes: list[str] = field(default_factory=list[str])
+    """What was left out, one line each."""
+
+    def run(
+        self, pipeline: graph.Pipeline, given: Mapping[str, Any], workspace: WorkspaceRef, within: str = ""
+    ) -> tuple[dict[str, Any], WorkspaceRef]:
+        """The outputs and the final workspace; `StepFailed` where a step ends the pipeline."""
+        frame = _Frame(conditions.Known(inputs.with_defaults(pipeline, given)), within)
+        after = self._nodes(pipeline.nodes, frame, workspace)
+        return _resolved(pipeline.outputs, frame), after
+
+    def _nodes(self, nodes: Sequence[graph.Node], frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        for node in nodes:
+            workspace = self._node(node, frame, workspace)
+        return workspace
+
+    def _node(self, node: graph.Node, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        match node:
+            case graph.Step():
+                after = self._step(node, frame, workspace)
+            case graph.Fork():
+                after = self._fork(node, frame, workspace)
+            case graph.Each():
+                after = self._each(node, frame, workspace)
+            case graph.When():
+                taken = node.then if conditions.holds(node.condition, frame.known) else node.otherwise
+                after = self._nodes(taken, frame, workspace)
+            case graph.Repeat():
+                after = self._repeat(node, frame, workspace)
+            case graph.Call():
+                after = self._call(node, frame, workspace)
+            case graph.Wait():
+                self.notes.append(f"{frame.ref(node.ref)}: a local run does not wait")
+                after = workspace
+        return after
+
+    def _step(self, node: graph.Step, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        # An earlier iteration's result must not be seen if this attempt fails.
+        frame.known.results.pop(node.ref, None)
+        done = self._attempt(frame.ref(node.ref), node.task, workspace, _resolved(node.params, frame), optional=node.optional)
+        if not done.ok:
+            return workspace
+        frame.known.results[node.ref] = done.result
+        return _left_by(done, workspace)
+
+    def _fork(self, node: graph.Fork, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        writing = [lane.name for lane in node.lanes if lane.writes]
+        branches = self._begin(frame.ref(f"{node.ref}_begin"), workspace, {"lanes": writing}) if writing else {}
+        left: dict[str, WorkspaceRef] = {}
+        for lane in node.lanes:
+            left[lane.name] = self._nodes(lane.nodes, frame, branches.get(lane.name, workspace))
+        if not writing:
+            return workspace
+        return self._end(frame.ref(f"{node.ref}_end"), workspace, {name: left[name] for name in writing})
+
+    def _each(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        items = self._items(node, frame)
+        names = [str(index) for index in range(len(items))]
+        branches = self._begin(frame.ref(f"{node.ref}_begin"), workspace, {"count_of": items}) if node.writes else {}
+        results: list[Any] = []
+        left: dict[str, WorkspaceRef] = {}
+        for name, item in zip(names, items, strict=True):
+            lane = replace(frame, known=replace(frame.known, item=item))
+            params = _resolved(node.params, lane)
+            done = self._attempt(frame.ref(f"{node.ref}_{name}"), node.task, branches.get(name, workspace), params)
+            results.append(done.result)
+            left[name] = _left_by(done, workspace)
+        frame.known.results[node.ref] = results
+        return self._end(frame.ref(f"{node.ref}_end"), workspace, left) if node.writes else workspace
+
+    def _items(self, node: graph.Each, frame: _Frame) -> list[Any]:
+        items = conditions.resolve(node.items, frame.known)
+        if isinstance(items, list):
+            return cast("list[Any]", items)
+        error = TaskInputError(f"the items of {node.ref} are not a list: {type(items).__name__}")
+        raise StepFailed(StepRun(frame.ref(node.ref), node.task.name, False, AttemptRun.refused(error)))
+
+    def _repeat(self, node: graph.Repeat, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        for iteration in range(1, node.at_most + 1):
+            frame.known.iterations[node.ref] = iteration
+            workspace = self._nodes(node.nodes, replace(frame, iteration=f"__{iteration}"), workspace)
+            if node.until is not None and conditions.holds(node.until, frame.known):
+                break
+        return workspace
+
+    def _call(self, node: graph.Call, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        given = _resolved(node.inputs, frame)
+        outputs, workspace = self.run(node.pipeline, given, workspace, f"{frame.ref(node.ref)}/")
+        frame.known.results[node.ref] = outputs
+        return workspace
+
+    def _begin(self, ref: str, workspace: WorkspaceRef, params: Mapping[str, Any]) -> dict[str, WorkspaceRef]:
+        """The workspaces of the lanes, each on a branch of its own."""
+        done = self._attempt(ref, lanes.FORK, workspace, params)
+        made: Mapping[str, Any] = {} if done.result is None else done.result["lanes"]
+        return {name: _workspace(given) for name, given in made.items()}
+
+    def _end(self, ref: str, workspace: WorkspaceRef, left: Mapping[str, WorkspaceRef]) -> WorkspaceRef:
+        params = {"lanes": {name: one.as_json() for name, one in left.items()}}
+        return _left_by(self._attempt(ref, lanes.JOIN, workspace, params), workspace)
+
+    def _attempt(
+        self, ref: str, task: TaskDeclaration, workspace: WorkspaceRef, params: Mapping[str, Any], *, optional: bool = False
+    ) -> StepRun:
+        """`StepFailed` if it fails and is not optional."""
+        self.watch.begins(ref, task)
+        done = StepRun(ref, task.name, optional, self.attempts.run(task, workspace, params, ref))
+        after = _left_by(done, workspace)
+        if after.ref != workspace.ref:
+            done = replace(done, changes=changes.between(*self.attempts.store.differing(workspace.ref, after.ref), ""))
+        self.watch.ended(done)
+        if not done.ok and not optional:
+            raise StepFailed(done)
+        return done
+
+
+def _resolved(values: Mapping[str, graph.Value], frame: _Frame) -> dict[str, Any]:
+    return {name: conditions.resolve(value, frame.known) for name, value in values.items()}
+
+
+def _left_by(step: StepRun, before: WorkspaceRef) -> WorkspaceRef:
+    output = step.attempt.outcome.output
+    return before if output is None or "workspace" not in output else _workspace(cast("Mapping[str, str]", output["workspace"]))
+
+
+def _workspace(given: Mapping[str, str]) -> WorkspaceRef:
+    return WorkspaceRef(Repository(given["repository"]), BranchName(given["branch"]), CommitId(given["ref"]))
