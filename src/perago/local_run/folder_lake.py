@@ -47,11 +47,11 @@ class FolderLake(lake.MemoryLake):
 
     def given(self) -> dict[ObjectPath, Stored]:
         """What the input commit holds."""
-        return self._held(self.start)
+        return self.held(self.start)
 
     def published(self) -> dict[ObjectPath, Stored]:
         """What the target branch holds now."""
-        return self._held(lake.MAIN)
+        return self.held(lake.MAIN)
 
     def differing(self, left: CommitId, right: CommitId) -> tuple[dict[ObjectPath, Stored], dict[ObjectPath, Stored]]:
         """What each of two commits holds of the objects that differ between them."""
@@ -101,7 +101,8 @@ class FolderLake(lake.MemoryLake):
         metadata = {diff.EXECUTABLE_KEY: diff.EXECUTABLE_VALUE} if status.executable else {}
         return ObjectInfo(path, status.size, checksum, diff.CONTENT_TYPE, metadata)
 
-    def _held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
+    def held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
+        """What a branch or commit holds."""
         held = self._store(REPOSITORY).tree(ref)
         return {path: self._stored(held.entries[path]) for path in held.paths}
 

@@ -74,7 +74,7 @@ class Interpreter:
         if not done.ok:
             return workspace
         frame.known.results[node.ref] = done.result
-        return _left_by(done, workspace)
+        return _left_by(done.attempt, workspace)
 
     def _fork(self, node: graph.Fork, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
         writing = [lane.name for lane in node.lanes if lane.writes]
@@ -87,7 +87,7 @@ class Interpreter:
         return self._end(frame.ref(f"{node.ref}_end"), workspace, {name: left[name] for name in writing})
 
     def _each(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
-        items = self._items(node, frame)
+        items = self._items(node, frame, workspace)
         names = [str(index) for index in range(len(items))]
         branches = self._begin(frame.ref(f"{node.ref}_begin"), workspace, {"count_of": items}) if node.writes else {}
         results: list[Any] = []
@@ -97,16 +97,18 @@ class Interpreter:
             params = _resolved(node.params, lane)
             done = self._attempt(frame.ref(f"{node.ref}_{name}"), node.task, branches.get(name, workspace), params)
             results.append(done.result)
-            left[name] = _left_by(done, workspace)
+            left[name] = _left_by(done.attempt, workspace)
         frame.known.results[node.ref] = results
         return self._end(frame.ref(f"{node.ref}_end"), workspace, left) if node.writes else workspace
 
-    def _items(self, node: graph.Each, frame: _Frame) -> list[Any]:
+    def _items(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> list[Any]:
         items = conditions.resolve(node.items, frame.known)
         if isinstance(items, list):
             return cast("list[Any]", items)
         error = TaskInputError(f"the items of {node.ref} are not a list: {type(items).__name__}")
-        raise StepFailed(StepRun(frame.ref(node.ref), node.task.name, False, AttemptRun.refused(error)))
+        self.watch.begins(frame.ref(node.ref), node.task)
+        refused = AttemptRun.refused(error)
+        raise self._failed(StepRun(frame.ref(node.ref), node.task.name, False, refused, workspace.ref, workspace.ref))
 
     def _repeat(self, node: graph.Repeat, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
         for iteration in range(1, node.at_most + 1):
@@ -130,29 +132,33 @@ class Interpreter:
 
     def _end(self, ref: str, workspace: WorkspaceRef, left: Mapping[str, WorkspaceRef]) -> WorkspaceRef:
         params = {"lanes": {name: one.as_json() for name, one in left.items()}}
-        return _left_by(self._attempt(ref, lanes.JOIN, workspace, params), workspace)
+        return _left_by(self._attempt(ref, lanes.JOIN, workspace, params).attempt, workspace)
 
     def _attempt(
         self, ref: str, task: TaskDeclaration, workspace: WorkspaceRef, params: Mapping[str, Any], *, optional: bool = False
     ) -> StepRun:
         """`StepFailed` if it fails and is not optional."""
         self.watch.begins(ref, task)
-        done = StepRun(ref, task.name, optional, self.attempts.run(task, workspace, params, ref))
-        after = _left_by(done, workspace)
-        if after.ref != workspace.ref:
-            done = replace(done, changes=changes.between(*self.attempts.store.differing(workspace.ref, after.ref), ""))
-        self.watch.ended(done)
+        attempt = self.attempts.run(task, workspace, params, ref)
+        commits = workspace.ref, _left_by(attempt, workspace).ref
+        changed = () if len({*commits}) == 1 else changes.between(*self.attempts.store.differing(*commits), "")
+        done = StepRun(ref, task.name, optional, attempt, *commits, changed)
         if not done.ok and not optional:
-            raise StepFailed(done)
+            raise self._failed(done)
+        self.watch.ended(done)
         return done
+
+    def _failed(self, step: StepRun) -> StepFailed:
+        self.watch.ended(step)
+        return StepFailed(step)
 
 
 def _resolved(values: Mapping[str, graph.Value], frame: _Frame) -> dict[str, Any]:
     return {name: conditions.resolve(value, frame.known) for name, value in values.items()}
 
 
-def _left_by(step: StepRun, before: WorkspaceRef) -> WorkspaceRef:
-    output = step.attempt.outcome.output
+def _left_by(attempt: AttemptRun, before: WorkspaceRef) -> WorkspaceRef:
+    output = attempt.outcome.output
     return before if output is None or "workspace" not in output else _workspace(cast("Mapping[str, str]", output["workspace"]))
 
 

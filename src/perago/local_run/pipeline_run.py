@@ -1,12 +1,12 @@
 """Runs a whole pipeline without servers: one attempt per step on one store of plain files, lanes one after another.
 
 The folder is the root of the repository: a task with the prefix `/sales` works on the files below `sales/`. `run` is for
-`perago.testing`; `perago run` calls `execute` in a process of its own.
+`perago.testing`; `perago run` calls `interpret` in a process of its own.
 """
 
 import contextlib
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ class LocalPipelineRun:
 
     outputs: Mapping[str, Any] | None
     """The fields of the result as JSON, None unless completed."""
-    failed: StepRun | None
-    """The step that ended the pipeline."""
+    failed: str
+    """The reference name of the step that ended the pipeline; empty if it completed."""
     given: Mapping[ObjectPath, folder_lake.Stored]
     published: Mapping[ObjectPath, folder_lake.Stored]
     notes: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class LocalPipelineRun:
 
     @property
     def status(self) -> WorkflowState:
-        return WorkflowState.COMPLETED if self.failed is None else WorkflowState.FAILED
+        return WorkflowState.FAILED if self.failed else WorkflowState.COMPLETED
 
     @property
     def changes(self) -> tuple[changes.FileChange, ...]:
@@ -62,32 +62,37 @@ class _Collect:
         self.steps.append(step)
 
 
+@dataclass(frozen=True, slots=True)
+class InProcessRun:
+    done: LocalPipelineRun
+    steps: Sequence[StepRun]
+    store: folder_lake.FolderLake
+
+    def of_step(self, step: StepRun) -> environment.LocalRun:
+        """The step as a run of its task on the whole repository."""
+        given, published = self.store.held(step.before), self.store.held(step.after)
+        return environment.LocalRun(step.attempt.outcome, given, published, "", step.attempt.error, step.attempt.warnings)
+
+
 @contextlib.contextmanager
-def run(
-    pipeline: graph.Pipeline, files: Mapping[FilePath, Path], given: Mapping[str, Any]
-) -> Generator[tuple[LocalPipelineRun, list[StepRun]]]:
+def run(pipeline: graph.Pipeline, files: Mapping[FilePath, Path], given: Mapping[str, Any]) -> Generator[InProcessRun]:
     """Run it in this process on a copy of `files`; `TaskInputError` for inputs that its model refuses."""
     inputs.require_valid(pipeline, given)
     with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as directory:
-        collected = _Collect()
-        surroundings = local_attempts.Surroundings(environment.shared_spark)
-        yield execute(pipeline, files, given, Path(directory), surroundings, collected), collected.steps
+        collected, surroundings = _Collect(), local_attempts.Surroundings(environment.shared_spark)
+        store = local_attempts.make_store(files, "", Path(directory))
+        attempts = local_attempts.LocalAttempts(store, Path(directory), surroundings)
+        yield InProcessRun(interpret(pipeline, attempts, given, collected), collected.steps, store)
 
 
-def execute(
-    pipeline: graph.Pipeline,
-    files: Mapping[FilePath, Path],
-    given: Mapping[str, Any],
-    directory: Path,
-    surroundings: local_attempts.Surroundings,
-    watch: Watch,
+def interpret(
+    pipeline: graph.Pipeline, attempts: local_attempts.LocalAttempts, given: Mapping[str, Any], watch: Watch
 ) -> LocalPipelineRun:
-    """Run it; the files of the result are in `directory`, which exists and is empty."""
-    store = local_attempts.make_store(files, "", directory)
-    interpreter = Interpreter(local_attempts.LocalAttempts(store, directory, surroundings), watch)
-    outputs, failed = None, None
+    """Run it on the store of the attempts, whose directory has the files of the result."""
+    store, interpreter = attempts.store, Interpreter(attempts, watch)
+    outputs, failed = None, ""
     try:
         outputs, _ = interpreter.run(pipeline, given, local_attempts.input_workspace(store))
     except StepFailed as error:
-        failed = error.step
+        failed = error.step.ref
     return LocalPipelineRun(outputs, failed, store.given(), store.published(), tuple(interpreter.notes))

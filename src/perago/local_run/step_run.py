@@ -8,6 +8,7 @@ from perago.declare.task import TaskDeclaration
 from perago.errors import TaskStatus
 from perago.local_run.changes import FileChange
 from perago.local_run.local_attempts import AttemptRun
+from perago.model import CommitId
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,9 @@ class StepRun:
     task: str
     optional: bool
     attempt: AttemptRun
+    before: CommitId
+    after: CommitId
+    """The commits of its workspace. A step without one has those of the pipeline's workspace."""
     changes: tuple[FileChange, ...] = ()
     """With paths from the root of the repository."""
 
