@@ -10,7 +10,7 @@ from perago.local_run import changes, lanes
 from perago.local_run.local_attempts import AttemptRun, LocalAttempts
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
-from perago.pipeline import conditions, graph, inputs
+from perago.pipeline import conditions, graph, inputs, reference_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +78,28 @@ class Interpreter:
 
     def _fork(self, node: graph.Fork, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
         writing = [lane.name for lane in node.lanes if lane.writes]
-        branches = self._begin(frame.ref(f"{node.ref}_begin"), workspace, {"lanes": writing}) if writing else {}
+        branches = self._begin(frame.ref(reference_names.begin(node.ref)), workspace, {"lanes": writing}) if writing else {}
         left: dict[str, WorkspaceRef] = {}
         for lane in node.lanes:
             left[lane.name] = self._nodes(lane.nodes, frame, branches.get(lane.name, workspace))
         if not writing:
             return workspace
-        return self._end(frame.ref(f"{node.ref}_end"), workspace, {name: left[name] for name in writing})
+        return self._end(frame.ref(reference_names.end(node.ref)), workspace, {name: left[name] for name in writing})
 
     def _each(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
         items = self._items(node, frame, workspace)
         names = [str(index) for index in range(len(items))]
-        branches = self._begin(frame.ref(f"{node.ref}_begin"), workspace, {"count_of": items}) if node.writes else {}
+        branches = self._begin(frame.ref(reference_names.begin(node.ref)), workspace, {"count_of": items}) if node.writes else {}
         results: list[Any] = []
         left: dict[str, WorkspaceRef] = {}
         for name, item in zip(names, items, strict=True):
             lane = replace(frame, known=replace(frame.known, item=item))
             params = _resolved(node.params, lane)
-            done = self._attempt(frame.ref(f"{node.ref}_{name}"), node.task, branches.get(name, workspace), params)
+            done = self._attempt(frame.ref(reference_names.lane(node.ref, name)), node.task, branches.get(name, workspace), params)
             results.append(done.result)
             left[name] = _left_by(done.attempt, workspace)
         frame.known.results[node.ref] = results
-        return self._end(frame.ref(f"{node.ref}_end"), workspace, left) if node.writes else workspace
+        return self._end(frame.ref(reference_names.end(node.ref)), workspace, left) if node.writes else workspace
 
     def _items(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> list[Any]:
         items = conditions.resolve(node.items, frame.known)
