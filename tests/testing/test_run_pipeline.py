@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from tests.support.tasks.chain import controls
 from tests.support.tasks.chain.add import add
 from tests.support.tasks.chain.read import read
@@ -22,7 +22,7 @@ OWNER = "a@example.com"
 class Inputs(BaseModel):
     word: str = "x"
     number: int = 1
-    items: list[int] = Field(default_factory=list[int])
+    items: list[int] = []
     flag: bool = False
     maybe: int | None = None
     fail: str = ""
@@ -56,7 +56,14 @@ def test_each_step_has_the_workspace_that_the_one_before_it_left() -> None:
     assert run.steps["write"].changed == ["a.txt"]
     assert run.steps["write"].text("a.txt") == "old\nx 7\n"
     assert "inner/b.txt" not in run.steps["write"].files
-    assert run.steps["add"].result == {"total": 12, "items": [], "text": "None-12", "negative": False, "half": 6.0, "nothing": None}
+    assert run.steps["add"].result == {
+        "total": 12,
+        "items": [],
+        "text": "None-12",
+        "negative": False,
+        "half": 6.0,
+        "nothing": None,
+    }
     assert run.steps["write_inner"].added == ["inner/b.txt"]
     assert run.steps["read"].added == []
 
@@ -75,7 +82,7 @@ def test_the_report_shows_every_step_and_the_changes() -> None:
     assert report.splitlines()[0] == "t.serial: COMPLETED"
     assert "  write: chain.write: COMPLETED" in report.splitlines()
     assert "+ inner/b.txt" in report.splitlines()
-    assert "result: {'lines': 1, 'files': 2}" in report.splitlines()
+    assert "result: {'files': 2, 'lines': 1}" in report.splitlines()
 
 
 def test_a_folder_is_copied_and_not_changed(tmp_path: Path) -> None:
@@ -286,8 +293,8 @@ def test_each_of_a_task_that_does_not_write() -> None:
 def conditional(flow: Flow, inputs: Inputs) -> Result:
     with flow.when(inputs.number > 1) as branch:
         flow.step(write, ref="many", file="many.txt")
-        with branch.otherwise():
-            flow.step(write, ref="few", file="few.txt")
+    with branch.otherwise():
+        flow.step(write, ref="few", file="few.txt")
     with flow.when(inputs.flag):
         flow.step(write, ref="flagged", file="flag.txt")
     with flow.when((inputs.word == "yes") | (inputs.maybe != None)):  # noqa: E711  recorded as a condition

@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from perago.builtin import fork, join
+from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration
 from perago.errors import TaskInputError
-from perago.local_run import changes, lanes
+from perago.local_run import changes
 from perago.local_run.local_attempts import AttemptRun, LocalAttempts
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
 from perago.pipeline import conditions, graph, inputs, reference_names
+
+_FORK, _JOIN = module_loader.only_task(fork), module_loader.only_task(join)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +83,25 @@ class Interpreter:
     def _fork(self, node: graph.Fork, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
         writing = [lane.name for lane in node.lanes if lane.writes]
         branches = self._begin(frame.ref(reference_names.begin(node.ref)), workspace, {"lanes": writing}) if writing else {}
-        left: dict[str, WorkspaceRef] = {}
+        left: dict[str, dict[str, str]] = {}
         for lane in node.lanes:
-            left[lane.name] = self._nodes(lane.nodes, frame, branches.get(lane.name, workspace))
+            left[lane.name] = self._nodes(lane.nodes, frame, branches.get(lane.name, workspace)).as_json()
         if not writing:
             return workspace
-        return self._end(frame.ref(reference_names.end(node.ref)), workspace, {name: left[name] for name in writing})
+        params = {"lanes": {name: left[name] for name in writing}}
+        return self._end(frame.ref(reference_names.end(node.ref)), workspace, params)
 
     def _each(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
         items = self._items(node, frame, workspace)
-        names = [str(index) for index in range(len(items))]
         branches = self._begin(frame.ref(reference_names.begin(node.ref)), workspace, {"count_of": items}) if node.writes else {}
-        results: list[Any] = []
-        left: dict[str, WorkspaceRef] = {}
-        for name, item in zip(names, items, strict=True):
+        outputs: dict[str, Any] = {}
+        for index, item in enumerate(items):
             lane = replace(frame, known=replace(frame.known, item=item))
-            params = _resolved(node.params, lane)
-            done = self._attempt(frame.ref(reference_names.lane(node.ref, name)), node.task, branches.get(name, workspace), params)
-            results.append(done.result)
-            left[name] = _left_by(done.attempt, workspace)
-        frame.known.results[node.ref] = results
-        return self._end(frame.ref(reference_names.end(node.ref)), workspace, left) if node.writes else workspace
+            ref = frame.ref(reference_names.lane(node.ref, index))
+            done = self._attempt(ref, node.task, branches.get(str(index), workspace), _resolved(node.params, lane))
+            outputs[ref] = done.attempt.outcome.output
+        frame.known.results[node.ref] = [output["result"] for output in outputs.values()]
+        return self._end(frame.ref(reference_names.end(node.ref)), workspace, {"outputs": outputs}) if node.writes else workspace
 
     def _items(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> list[Any]:
         items = conditions.resolve(node.items, frame.known)
@@ -126,13 +128,12 @@ class Interpreter:
 
     def _begin(self, ref: str, workspace: WorkspaceRef, params: Mapping[str, Any]) -> dict[str, WorkspaceRef]:
         """The workspaces of the lanes, each on a branch of its own."""
-        done = self._attempt(ref, lanes.FORK, workspace, params)
-        made: Mapping[str, Any] = {} if done.result is None else done.result["lanes"]
-        return {name: _workspace(given) for name, given in made.items()}
+        made = self._attempt(ref, _FORK, workspace, params).result or {}
+        return {name: _workspace(given) for name, given in made["lanes"].items()}
 
-    def _end(self, ref: str, workspace: WorkspaceRef, left: Mapping[str, WorkspaceRef]) -> WorkspaceRef:
-        params = {"lanes": {name: one.as_json() for name, one in left.items()}}
-        return _left_by(self._attempt(ref, lanes.JOIN, workspace, params).attempt, workspace)
+    def _end(self, ref: str, workspace: WorkspaceRef, params: Mapping[str, Any]) -> WorkspaceRef:
+        """The workspace with what all lanes changed."""
+        return _left_by(self._attempt(ref, _JOIN, workspace, params).attempt, workspace)
 
     def _attempt(
         self, ref: str, task: TaskDeclaration, workspace: WorkspaceRef, params: Mapping[str, Any], *, optional: bool = False

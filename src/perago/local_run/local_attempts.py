@@ -12,6 +12,7 @@ from perago import events
 from perago.attempt import declared_task, port, transaction
 from perago.attempt import outcome as failures
 from perago.attempt.execution import Execution
+from perago.builtin.lane_workspace import LaneBranchesWorkspace
 from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
 from perago.declare.signature import WorkspaceKind
@@ -86,6 +87,8 @@ class LocalAttempts:
         emit, spark = self.surroundings.emit, self.surroundings.spark
 
         def workspaces(ref: WorkspaceRef) -> port.AttemptWorkspace:
+            if declaration.kind is WorkspaceKind.LANES:
+                return recorder.wrap(LaneBranchesWorkspace(execution, ref))
             arguments = (self.store, ref, object_prefix(declaration), polled.attempt, execution_id, settings, emit)
             is_spark = declaration.kind is WorkspaceKind.SPARK
             return recorder.wrap(SparkFolderWorkspace(*arguments, engine=spark()) if is_spark else LocalWorkspace(*arguments))
@@ -99,7 +102,8 @@ class LocalAttempts:
                 yield
 
         task = recorder.wrap(declared_task.DeclaredTask(declaration, around_body))
-        return Execution(polled.attempt, execution_id, task, self.store, DirectFence(server), workspaces, emit=emit)
+        execution = Execution(polled.attempt, execution_id, task, self.store, DirectFence(server), workspaces, emit=emit)
+        return execution
 
 
 def make_store(files: Mapping[FilePath, Path], prefix: str, directory: Path) -> folder_lake.FolderLake:
