@@ -35,8 +35,8 @@ def fail_if_asked(word: str) -> None:
 
 
 def append(workspace: Path, params: WriteParams) -> Written:
-    """Append a line to a file; with the text `delete`, delete the file."""
-    file = workspace / params.file
+    """Append a line to a file; with the text `delete`, delete the file. In a folder, the file is named by the number."""
+    file = workspace / (f"{params.file}{params.number}.txt" if params.file.endswith("/") else params.file)
     before = file.read_text() if file.exists() else ""
     if params.text == "delete":
         file.unlink(missing_ok=True)
