@@ -94,14 +94,17 @@ class Interpreter:
     def _each(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
         items = self._items(node, frame, workspace)
         branches = self._begin(frame.ref(reference_names.begin(node.ref)), workspace, {"count_of": items}) if node.writes else {}
-        outputs: dict[str, Any] = {}
+        outputs: list[Any] = []
         for index, item in enumerate(items):
             lane = replace(frame, known=replace(frame.known, item=item))
             ref = frame.ref(reference_names.lane(node.ref, index))
             done = self._attempt(ref, node.task, branches.get(str(index), workspace), _resolved(node.params, lane))
-            outputs[ref] = done.attempt.outcome.output
-        frame.known.results[node.ref] = [output["result"] for output in outputs.values()]
-        return self._end(frame.ref(reference_names.end(node.ref)), workspace, {"outputs": outputs}) if node.writes else workspace
+            outputs.append(done.attempt.outcome.output)
+        frame.known.results[node.ref] = [output["result"] for output in outputs]
+        if not node.writes:
+            return workspace
+        params = {"lanes": {str(index): output["workspace"] for index, output in enumerate(outputs)}}
+        return self._end(frame.ref(reference_names.end(node.ref)), workspace, params)
 
     def _items(self, node: graph.Each, frame: _Frame, workspace: WorkspaceRef) -> list[Any]:
         items = conditions.resolve(node.items, frame.known)

@@ -116,7 +116,7 @@ def run_pipeline(
 
 def _pipeline(given: Callable[..., Any] | ModuleType | str) -> graph.Pipeline:
     if isinstance(given, str | ModuleType):
-        loaded = loader.load(given) if isinstance(given, str) else loader.declared_by(given)
+        loaded = loader.load(given) if isinstance(given, str) else loader.only_declared(given)
         if isinstance(loaded, graph.Pipeline):
             return loaded
         raise TaskDefinitionError(f"{loaded.module} declares a task; use run_task")
