@@ -34,3 +34,21 @@ def test_steps_are_recorded_and_the_workspace_is_passed_on() -> None:
     ]
     assert made["outputParameters"] == {"workspace": "${again.output.workspace}", "total": "${again.output.result.n}"}
     assert made["inputTemplate"] == {"n": 3}
+
+
+def test_models_are_constructed_as_before_once_a_pipeline_is_declared() -> None:
+    before = BaseModel.__init__
+
+    @pipeline(name="p", owner_email="a@example.com")
+    def outer(flow: Flow) -> Summary:
+        assert BaseModel.__init__ is not before
+
+        @pipeline(name="q", owner_email="a@example.com")
+        def inner(flow: Flow) -> None:
+            flow.step(plain, text="x")
+
+        assert pipeline_of(inner) is not None
+        return Summary(total=flow.step(write, n=1).n)
+
+    assert pipeline_of(outer) is not None
+    assert BaseModel.__init__ is before

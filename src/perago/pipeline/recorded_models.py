@@ -4,7 +4,8 @@ Only while a pipeline function runs, and only for models that are given referenc
 """
 
 import dataclasses
-from collections.abc import Generator, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
@@ -15,14 +16,19 @@ from perago.pipeline.symbols import ConditionSymbol, Symbol
 
 _DECLARING: ContextVar[bool] = ContextVar("perago_declaring", default=False)
 _MOST_NESTED = 50
+_LOCK = threading.Lock()
+_RUNNING: list[bool] = []
+"""One entry per declaration that runs: a pipeline module may import another one."""
+_ORIGINAL: list[Any] = []
+"""The constructor of models, while it is replaced."""
 
 
 @contextmanager
 def recording() -> Generator[None]:
-    _install()
     token = _DECLARING.set(True)
     try:
-        yield
+        with _replaced_constructor():
+            yield
     finally:
         _DECLARING.reset(token)
 
@@ -45,21 +51,36 @@ def has_references(value: object, depth: int = 0) -> bool:
     return any(has_references(one, depth + 1) for one in inside)
 
 
-def _install() -> None:
-    """Once for the process: the replacement does nothing new outside `recording`, which other threads do not see."""
-    original = BaseModel.__init__
-    if getattr(original, "__perago_records__", False):
-        return
+@contextmanager
+def _replaced_constructor() -> Generator[None]:
+    """Replaces the constructor of all models until the last declaration that runs has ended.
 
+    It does nothing new outside `recording`, which other threads do not see.
+    """
+    with _LOCK:
+        if not _RUNNING:
+            _ORIGINAL.append(BaseModel.__init__)
+            BaseModel.__init__ = _constructor(BaseModel.__init__)  # pyright: ignore[reportAttributeAccessIssue]
+        _RUNNING.append(True)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _RUNNING.pop()
+            if not _RUNNING:
+                BaseModel.__init__ = _ORIGINAL.pop()
+
+
+def _constructor(original: Callable[..., None]) -> Callable[..., None]:
     def construct(self: BaseModel, /, **data: Any) -> None:
         if _DECLARING.get() and has_references(data):
             _keep(self, data)
         else:
             original(self, **data)
 
-    for name, value in (("__perago_records__", True), ("__pydantic_base_init__", True), ("__doc__", original.__doc__)):
+    for name, value in (("__pydantic_base_init__", True), ("__doc__", original.__doc__)):
         setattr(construct, name, value)
-    BaseModel.__init__ = construct  # pyright: ignore[reportAttributeAccessIssue]
+    return construct
 
 
 def _keep(model: BaseModel, data: Mapping[str, Any]) -> None:
