@@ -25,6 +25,7 @@ from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import SetupError, TaskStatus, WorkspaceError
 from perago.in_memory import conductor, lake
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.local_run import changes, exception_recorder, folder_lake
 from perago.model import FilePath, ObjectPath, Outcome, TaskType, WorkerId, WorkspaceRef
 from perago.protocol import staging_names as protocol_names
@@ -171,7 +172,7 @@ def _spark() -> SparkEngine:
 
 def _polled(server: conductor.FakeConductor, declaration: TaskDeclaration, task_input: Mapping[str, Any]) -> Polled:
     task_type = TaskType(declaration.name)
-    server.start([conductor.WorkflowStep(task_type, declaration.name, task_input)])
+    server.start([WorkflowStep(task_type, declaration.name, task_input)])
     polled = server.poll(task_type, WorkerId("local"), wait_seconds=0)
     if polled is None:
         raise AssertionError("a task that was just scheduled is there to be polled")
