@@ -14,8 +14,7 @@ from perago import settings
 from perago.cli import _inputs, _repository, _result_folder
 from perago.errors import RuntimeConfigError, SetupError, TaskResultError, TaskStatus
 from perago.events import Emit
-from perago.http.request import HttpTimeouts
-from perago.lake.client import LakeFS
+from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
 from perago.local_run import environment, lake_input, task_process
 from perago.local_run.messages import Declared
 from perago.model import Repository
@@ -44,7 +43,6 @@ Write = Annotated[
     typer.Option("--write", metavar="DIR", help="Write what would be published to this new or empty folder.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; what the task prints goes to stderr.")]
-_TIMEOUTS = HttpTimeouts(connect=10, request=60)
 
 _MAX_PATH_LENGTH = 1024
 """The system refuses to look at much longer paths. JSON text may be longer."""
@@ -135,7 +133,7 @@ def _copied_from_lakefs(process: task_process.TaskProcess, declared: Declared, s
     if access is None:
         raise RuntimeConfigError("LakeFS config is required for perago run --from")
     folder = process.directory / "input"
-    with LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=_TIMEOUTS) as lake:
+    with LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=TRANSFER_TIMEOUTS) as lake:
         commit = lake_input.find(lake, _repository.repository_name(repository), ref)
         console.stderr().print(Text(f"input: {repository}/{ref}, commit {commit.id}"))
         lake_input.copy(lake, Repository(repository), commit, declared.prefix, folder, emit)

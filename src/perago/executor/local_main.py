@@ -1,7 +1,6 @@
 """The process of `perago run` that imports the task module and runs one attempt on a folder, as an executor does on lakeFS."""
 
 import contextlib
-import io
 import os
 import signal
 import socket
@@ -16,7 +15,7 @@ from perago.declare import module_loader
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError
-from perago.executor import interruption
+from perago.executor import interruption, process_start
 from perago.local_run import environment, messages
 from perago.provision.progress import InstallProgress
 from perago.spark import engine
@@ -138,14 +137,7 @@ def _stdout_to_stderr() -> Generator[None]:
 def main(arguments: Sequence[str]) -> int:
     """`python -m perago.executor.local_main FD DIRECTORY MODULE`, started by its guardian only."""
     descriptor, directory, module = arguments
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for stream in (sys.stdout, sys.stderr):
-        # The last lines that a body printed explain how its process ended.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True, errors="backslashreplace")
-    connection = socket.socket(fileno=int(descriptor))
-    os.set_inheritable(connection.fileno(), False)
-    return LocalTask(connection, Path(directory)).run(module)
+    return LocalTask(process_start.prepare(descriptor), Path(directory)).run(module)
 
 
 if __name__ == "__main__":
