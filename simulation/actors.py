@@ -8,7 +8,7 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from perago.errors import ConductorUnavailable, ConductorUnknown, LakeUnavailable, LakeUnknown
-from perago.in_memory.lake import RequestStep
+from perago.in_memory.gate import RequestStep
 
 UPDATES = frozenset({"merge", "relocate"})
 """Verbs with two steps on the server, which are always sent as separate requests."""

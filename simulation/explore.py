@@ -233,23 +233,29 @@ class Deviating:
         return None if isinstance(first, Until) else first
 
 
-def systematic(make_world: WorldFactory, family: Family, depth: int) -> Iterator[ScheduleRun]:
-    """All schedules of the family with at most `depth` deviations, fewest first."""
+def systematic(make_world: WorldFactory, family: Family, depth: int, *, every: int = 1) -> Iterator[ScheduleRun]:
+    """All schedules of the family with at most `depth` deviations, fewest first; of those with the most, about one in `every`.
+
+    These are chosen at random, the same ones each time: a fixed stride would always meet the same kind of alternative.
+    """
+    dice = random.Random(family.name)
     for number in range(depth + 1):
-        yield from _deviating(make_world, family, (), number)
+        for deviations in _deviations(make_world, family, (), number):
+            if number < depth or not dice.randrange(every):
+                yield run(make_world, Deviating(family, deviations), f"--schedule {family.label(deviations)}")
 
 
-def _deviating(make_world: WorldFactory, family: Family, deviations: Deviations, more: int) -> Iterator[ScheduleRun]:
-    """All schedules with these and `more` later deviations. Later alternatives are known only after a run up to that point."""
-    chooser = Deviating(family, deviations)
-    done = run(make_world, chooser, f"--schedule {family.label(deviations)}")
+def _deviations(make_world: WorldFactory, family: Family, given: Deviations, more: int) -> Iterator[Deviations]:
+    """`given` and `more` later deviations. Later alternatives are known only after a run up to that point."""
     if not more:
-        yield done
+        yield given
         return
-    first = deviations[-1][0] + 1 if deviations else 0
+    chooser = Deviating(family, given)
+    run(make_world, chooser)
+    first = given[-1][0] + 1 if given else 0
     for step in range(first, len(chooser.widths)):
         for choice in range(1, chooser.widths[step]):
-            yield from _deviating(make_world, family, (*deviations, (step, choice)), more - 1)
+            yield from _deviations(make_world, family, (*given, (step, choice)), more - 1)
 
 
 def _handed_out(step: str, body: str) -> Move:

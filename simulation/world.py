@@ -12,7 +12,8 @@ from perago.attempt.execution import Execution
 from perago.conductor import reporting
 from perago.conductor.port import Conductor, Polled, Snapshot
 from perago.errors import PeragoError, TaskStatus
-from perago.in_memory.conductor import FakeConductor, TaskRow, WorkflowStep
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.conductor_rows import TaskRow, WorkflowStep
 from perago.in_memory.lake import MAIN, MemoryLake
 from perago.lake.port import Lake
 from perago.model import (

@@ -16,7 +16,7 @@ from perago import events
 from perago.attempt import transaction
 from perago.conductor.port import Polled
 from perago.errors import TaskStatus
-from perago.in_memory.conductor import WorkflowStep
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.model import CommitId, Outcome
 from perago.operate.protocol_check.dict_task import workspace_input
 from perago.operate.protocol_check.scene import TASK, ref_of, writes

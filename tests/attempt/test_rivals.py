@@ -10,7 +10,7 @@ from tests.support.recording import RecordingTap
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, LakeUnavailable, TaskStatus
-from perago.in_memory.conductor import WorkflowStep
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.in_memory.lake import MemoryLake
 from perago.model import BranchName, CommitId, Outcome
 from perago.operate.protocol_check.dict_task import DictTask, workspace_input

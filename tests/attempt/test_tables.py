@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.support import memory_lake
 from tests.support.attempts import AttemptScene, LakeFSAdmin, once, raising, writing
 from tests.support.recording import RecordingTask
 
@@ -125,7 +126,7 @@ def test_read_only_on_its_input_reads_the_branch_and_the_files(scene: AttemptSce
 @pytest.mark.parametrize("wrong", ["branch", "short", "tag"])
 def test_a_ref_that_is_no_commit_id_is_refused_for_good(scene: AttemptScene, request: pytest.FixtureRequest, wrong: str) -> None:
     if isinstance(scene.lake, MemoryLake):
-        scene.lake.tag(scene.repository, "v1", scene.a)
+        memory_lake.tag(scene.lake, scene.repository, "v1", scene.a)
     elif wrong == "tag":
         server: LakeFSAdmin = request.getfixturevalue("server")
         server.tag(scene.repository, "v1", scene.a)
@@ -143,7 +144,7 @@ def test_a_branch_that_is_a_tag_or_a_commit_is_refused_for_good(
     scene: AttemptScene, request: pytest.FixtureRequest, wrong: str, read_only: bool
 ) -> None:
     if isinstance(scene.lake, MemoryLake):
-        scene.lake.tag(scene.repository, "v1", scene.a)
+        memory_lake.tag(scene.lake, scene.repository, "v1", scene.a)
     elif wrong == "tag":
         server: LakeFSAdmin = request.getfixturevalue("server")
         server.tag(scene.repository, "v1", scene.a)

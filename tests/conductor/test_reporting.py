@@ -9,7 +9,8 @@ import pytest
 from perago.conductor import reporting
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown, TaskStatus
-from perago.in_memory.conductor import FakeConductor, WorkflowStep
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 
 TYPE = TaskType("t")

@@ -103,6 +103,7 @@ CONDUCTOR_CALLS: dict[str, Callable[[ConductorClient], object]] = {
     "report failure": lambda client: client.report(ATTEMPT, FAILED, timeout=5),
     "report_and_poll": lambda client: client.report_and_poll(ATTEMPT, COMPLETED, NONCE, timeout=5),
     "hand_back": lambda client: client.hand_back(ATTEMPT),
+    "decide": lambda client: client.decide(ATTEMPT.workflow_id),
     "handed_out": lambda client: client.handed_out(TaskType("x"), [NONCE]),
     "log": lambda client: client.log(ATTEMPT.task_id, ["line"]),
     "task_definition": lambda client: client.task_definition(TaskType("x")),

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from perago.errors import LakeError, LakeNotFound, LakeUnavailable, LakeUnknown
-from perago.in_memory.lake import UPDATE_TRIES, MemoryLake, RequestStep
+from perago.in_memory.gate import RequestStep
+from perago.in_memory.lake import UPDATE_TRIES, MemoryLake
 from perago.model import BranchName, CommitId, ObjectPath, Repository
 
 REPOSITORY = Repository("repository")

@@ -5,9 +5,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lakefs_sdk.api.branches_api import BranchesApi
-from lakefs_sdk.api.commits_api import CommitsApi
-from lakefs_sdk.api.refs_api import RefsApi
 from tests.support.fault_proxy import FaultProxy
 from tests.support.lake_sites import MAIN, RealSite, client, file, merge, stage
 
@@ -32,12 +29,11 @@ def test_the_sdk_sees_the_commits_and_branches_that_we_made(real: RealSite) -> N
     staged = stage(real, "s1", base, {"a": b"2"})
     merged = real.lake.commit(real.repository, merge(real, "s1"))
     for ours in (staged, merged, real.lake.head(real.repository, MAIN)):
-        theirs = CommitsApi(real.sdk).get_commit(real.repository, ours.id)
+        theirs = real.sdk.commit(ours.id)
         assert (ours.id, list(ours.parents), ours.meta_range_id) == (theirs.id, theirs.parents, theirs.meta_range_id)
         assert (ours.message, ours.metadata) == (theirs.message, theirs.metadata or {})
-    newest = RefsApi(real.sdk).log_commits(real.repository, "main", amount=1).results[0]
-    assert newest.id == merged.id
-    assert BranchesApi(real.sdk).get_branch(real.repository, "s1").commit_id == staged.id
+    assert real.sdk.newest_commit("main") == merged.id
+    assert real.sdk.head("s1") == staged.id
 
 
 def test_our_listing_is_the_sdks_listing(real: RealSite) -> None:

@@ -10,9 +10,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from lakefs_sdk.api.tags_api import TagsApi
-from lakefs_sdk.api_client import ApiClient
-from lakefs_sdk.configuration import Configuration
 from tests.support.operator import OperatorHarness
 
 from perago.lake.client import LakeFS
@@ -23,13 +20,13 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "publication_smoke.py"
 
 
 def tags(harness: OperatorHarness) -> list[str]:
-    stack = harness.stack
-    configuration = Configuration(f"{stack.lakefs_url}/api/v1", username=stack.access_key_id, password=stack.secret_access_key)
-    client = ApiClient(configuration)
+    from tests.support.sdk_client import SdkClient  # noqa: PLC0415  the SDK takes a second to load
+
+    client = SdkClient(harness.stack, harness.repository)
     try:
-        return [tag.id for tag in TagsApi(client).list_tags(harness.repository).results]
+        return client.tags()
     finally:
-        client.rest_client.pool_manager.clear()
+        client.close()
 
 
 def branches_and_tags(harness: OperatorHarness) -> list[str]:

@@ -1,9 +1,5 @@
 """`perago recover` on real servers: what it shows, what it moves, and what it does not change."""
 
-import os
-import pty
-import subprocess
-import sys
 from unittest import mock
 
 import pytest
@@ -51,23 +47,9 @@ def test_nothing_is_moved_without_confirmation(harness: OperatorHarness) -> None
 def test_confirmation_is_requested_on_a_terminal(harness: OperatorHarness, answer: str) -> None:
     seed = harness.by_hand("in/x")
     abandoned = harness.abandoned(seed)
-    leader, follower = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from perago.cli.main import main; main()", "recover", harness.target],
-            env={**os.environ, **harness.stack.environment()},
-            cwd=harness.folder,
-            stdin=follower,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        os.write(leader, f"{answer}\n".encode())
-        out, err = process.communicate(timeout=60)
-    finally:
-        os.close(leader)
-        os.close(follower)
-    assert b"Move the branch?" in out, err
-    assert process.returncode == (0 if answer == "y" else 130)
+    said = harness.perago_on_a_terminal(answer, "recover", harness.target)
+    assert "Move the branch?" in said.out, said.err
+    assert said.code == (0 if answer == "y" else 130)
     assert harness.head().id == (seed if answer == "y" else abandoned.commit)
 
 

@@ -1,10 +1,6 @@
 """`perago undo` on real servers: what it reverts, what it refuses, and how attempts treat its commit."""
 
 import getpass
-import os
-import pty
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -249,21 +245,7 @@ def test_confirmation_is_requested_on_a_terminal(harness: OperatorHarness, answe
     published = harness.accepted(harness.by_hand("in/x"))
     quiet = harness.perago("undo", harness.target, published.commit)
     assert (quiet.code, "pass --yes to go ahead" in quiet.err) == (1, True)
-    leader, follower = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from perago.cli.main import main; main()", "undo", harness.target, published.commit],
-            env={**os.environ, **harness.stack.environment()},
-            cwd=harness.folder,
-            stdin=follower,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        os.write(leader, f"{answer}\n".encode())
-        out, err = process.communicate(timeout=60)
-    finally:
-        os.close(leader)
-        os.close(follower)
-    assert b"Publish this undo?" in out, err
-    assert process.returncode == (0 if answer == "y" else 130)
+    said = harness.perago_on_a_terminal(answer, "undo", harness.target, published.commit)
+    assert "Publish this undo?" in said.out, said.err
+    assert said.code == (0 if answer == "y" else 130)
     assert (harness.head().id == published.commit) == (answer == "n")

@@ -6,6 +6,7 @@ from simulation.checking import assert_rules_hold
 from simulation.explore import Family
 from simulation.world import World
 
+A_FOURTH_OR_ALL = [pytest.param(4, id="a fourth"), pytest.param(1, id="all", marks=pytest.mark.chaos)]
 SCHEDULES = {
     "rivals/writers": 1000,
     "rivals/writers-on-abandoned": 1800,
@@ -17,20 +18,11 @@ SCHEDULES = {
 """The least number of schedules of each family."""
 
 
-ONE_NO_OP_OR_TWO = {"rivals/no-op-first", "rivals/no-ops"}
-"""Families whose schedules resemble those of `rivals/no-op-second`."""
-
-
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(family, id=family.name, marks=[pytest.mark.chaos] * (family.name in ONE_NO_OP_OR_TWO))
-        for family in explore.RIVALS
-    ],
-)
-def test_rules_hold_with_two_preemptions(family: Family) -> None:
-    seen = assert_rules_hold(explore.systematic(World, family, 2))
-    assert seen.of_rivals == seen.schedules >= SCHEDULES[family.name]
+@pytest.mark.parametrize("every", A_FOURTH_OR_ALL)
+@pytest.mark.parametrize("family", explore.RIVALS, ids=lambda family: family.name)
+def test_rules_hold_with_two_preemptions(family: Family, every: int) -> None:
+    seen = assert_rules_hold(explore.systematic(World, family, 2, every=every))
+    assert seen.of_rivals == seen.schedules >= 0.9 * SCHEDULES[family.name] / every
     assert seen.ends >= {"completed", "stale", "too late"}
 
 

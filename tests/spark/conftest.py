@@ -45,12 +45,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def driver(spark_runtime: runtime.SparkRuntime, quick_java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def driver(spark_runtime: runtime.SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     scratch: Path = tmp_path_factory.mktemp("spark")
     cache = ArtifactCache(default_root(), StopRequest(), quiet)
     jars = ",".join(str(maven.jar(cache, coordinates, sha256)) for coordinates, sha256 in DELTA.items())
-    properties = {**SMALL, **WITH_DELTA, "spark.driver.extraJavaOptions": quick_java}
-    made = Driver(options.SparkOptions(scratch, properties={**properties, "spark.jars": jars}), lambda: spark_runtime)
+    properties = {**SMALL, **WITH_DELTA, "spark.jars": jars}
+    made = Driver(options.SparkOptions(scratch, properties=properties), lambda: spark_runtime)
     yield made
     made.close()
     assert list(scratch.iterdir()) == []

@@ -69,6 +69,14 @@ def rows(workspace: SparkWorkspace, number: int, milliseconds: str) -> Any:
     return workspace.spark.range(0, number, 1, number).selectExpr("id", f"{slept} as slept")
 
 
+def killed_tasks(workspace: SparkWorkspace) -> int:
+    """The tasks that were killed because a copy of them was faster."""
+    context: Any = workspace.spark.sparkContext
+    nothing = context._gateway.new_array(context._jvm.double, 0), context._jvm.java.util.ArrayList()
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, *nothing)
+    return sum(stages.apply(number).numKilledTasks() for number in range(stages.size()))
+
+
 def published(harness: SparkHarness, path: str) -> list[int]:
     """The ids that the branch shows, read by a separate attempt."""
     found: list[int] = []
@@ -89,9 +97,12 @@ def test_tasks_that_race_their_own_copies_write_every_row_once(harness: SparkHar
     def body(workspace: SparkWorkspace) -> object:
         slow = rows(workspace, 8, "if(id = 7, 4000, 200)")
         slow.write.partitionBy("slept").mode("overwrite").parquet(workspace.output("out"))
-        return {}
+        return {"copies": killed_tasks(workspace)}
 
-    assert completed(harness.run(body))
+    outcome = harness.run(body)
+    assert completed(outcome)
+    assert outcome.output is not None
+    assert outcome.output["result"] == {"copies": 1}
     assert harness.head().parents == (a,)
     assert published(harness, "out") == list(range(8))
     assert all("/part-" in path for path in harness.paths() if path.startswith("in/out"))

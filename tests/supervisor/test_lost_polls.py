@@ -10,7 +10,8 @@ from tests.support.waiting import eventually
 from tests.support.worker_harness import PLAIN, WorkerHarness
 
 from perago.errors import ConductorUnavailable
-from perago.in_memory.conductor import FakeConductor, WorkflowStep
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.model import Attempt, TaskType, WorkerId
 from perago.process.backoff import Backoff
 from perago.supervisor import lost_polls, recorder

@@ -9,7 +9,8 @@ import pytest
 
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, ConductorUnknown
-from perago.in_memory.conductor import FakeConductor, WorkflowStep
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.model import TaskType, WorkerId
 from perago.supervisor import poller
 from perago.supervisor.context import BlockingCalls

@@ -15,7 +15,8 @@ from perago.conductor import reporting
 from perago.conductor.port import Polled
 from perago.errors import ConductorUnavailable, TaskStatus
 from perago.events import Event
-from perago.in_memory.conductor import FakeConductor, WorkflowStep
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.model import Attempt, CommitId, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
 from perago.supervisor import recorder
 from perago.supervisor.context import BlockingCalls, WorkerContext

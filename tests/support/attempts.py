@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from greenlet import getcurrent
+from tests.support import memory_lake
 from tests.support.recording import RecordingTap, RecordingTask
 
 from perago import events
@@ -22,8 +23,9 @@ from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
 from perago.errors import LakeForbidden
 from perago.http.request import HttpTimeouts
-from perago.in_memory.conductor import WorkflowStep
-from perago.in_memory.lake import MAIN, MemoryLake, RequestStep
+from perago.in_memory.conductor_rows import WorkflowStep
+from perago.in_memory.gate import RequestStep
+from perago.in_memory.lake import MAIN, MemoryLake
 from perago.lake import client
 from perago.model import Attempt, BranchName, Commit, CommitId, ExecutionId, Outcome, Repository, WorkspaceRef
 from perago.operate.protocol_check.dict_task import upload, workspace_input
@@ -158,7 +160,7 @@ def writing(**files: bytes) -> RecordingTask:
 def memory_scene() -> AttemptScene:
     lake, repository = MemoryLake(), Repository("repo")
     lake.create_repository(repository)
-    return AttemptScene(lake, repository, calls=lake.calls, protect=lambda: lake.protect(repository, "main"))
+    return AttemptScene(lake, repository, calls=lake.calls, protect=lambda: memory_lake.protect(lake, repository, "main"))
 
 
 class LakeFSAdmin:

@@ -11,6 +11,7 @@ import urllib3
 from perago.conductor import port
 from perago.conductor.client import ConductorClient
 from perago.in_memory import conductor as fake
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.model import TaskId, TaskType, WorkerId, WorkflowId
 
 
@@ -65,7 +66,7 @@ class FakeConductorSite:
         return TaskType(made["name"])
 
     def start(self, *types: TaskType, lanes: int = 1) -> WorkflowId:
-        steps = [fake.WorkflowStep(name, f"step{number}", {"params": {"n": number}}) for number, name in enumerate(types)]
+        steps = [WorkflowStep(name, f"step{number}", {"params": {"n": number}}) for number, name in enumerate(types)]
         return self.server.start(steps, lanes=lanes)
 
     def pause(self, workflow_id: WorkflowId) -> None:

@@ -2,7 +2,7 @@
 
 A proxy holds the request that marks the phase. If its sender is killed meanwhile, the request is forwarded only after the retry
 has been accepted, as on a slow network. The full matrix (every phase with every victim) belongs to `make chaos`; `make test` runs
-a `selection` of it that contains every phase and every victim.
+a selection of it that contains every phase and every victim.
 """
 
 import os
@@ -36,7 +36,6 @@ BRANCH = rf"POST {REPOSITORY}/branches$"
 OBJECTS = rf"GET {REPOSITORY}/refs/[^/]+/objects"
 STAGED_OBJECTS = rf"GET {REPOSITORY}/refs/perago-staging[^/]*/objects"
 IN_BODY = "the body waits at its gate"
-CONDUCTOR = "conductor"
 PATIENCE = 120.0
 """Seconds that one step may take on a machine that is busy with other tests."""
 
@@ -212,21 +211,11 @@ def prepare(stack: Endpoints, folder: Path, task: TaskUnderTest, response: str =
         yield KillMatrix(harness, task, conductor, lakefs, response)
 
 
-def selection(phases: Sequence[KillPhase], victims: Sequence[str]) -> dict[str, list[KillPhase]]:
-    """A part of the matrix with every phase of its own once and every victim at least once.
-
-    Conductor, whose restart takes longest, is killed in the last phase, when a result is on its way to it. The other victims
-    take turns.
-    """
-    *own, last = (phase for phase in phases if not phase.as_in_local_task)
-    others = [victim for victim in victims if victim != CONDUCTOR]
-    return {CONDUCTOR: [last], **{victim: own[number :: len(others)] for number, victim in enumerate(others)}}
-
-
-def row(phases: Sequence[KillPhase], victims: Sequence[str], victim: str) -> list[ParameterSet]:
-    """Values of a test parameter: the phases selected for the victim, and all phases for `make chaos`."""
-    selected = selection(phases, victims)[victim]
-    return [pytest.param(selected, id="selection"), pytest.param(list(phases), id="all", marks=pytest.mark.chaos)]
+def row(phases: Sequence[KillPhase], selection: Mapping[str, Sequence[str]], victim: str) -> list[ParameterSet]:
+    """Values of a test parameter: the phases selected for the victim, if any, and all phases for `make chaos`."""
+    selected = [phase for phase in phases if phase.name in selection.get(victim, ())]
+    part = [pytest.param(selected, id="selection")] if selected else []
+    return [*part, pytest.param(list(phases), id="all", marks=pytest.mark.chaos)]
 
 
 # one victim at each of the phases

@@ -1,26 +1,11 @@
 """Two sites for the same tests: the in-memory lake, and a real lakeFS with the official SDK as an independent client."""
 
-import mimetypes
-import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from lakefs_sdk.api.branches_api import BranchesApi
-from lakefs_sdk.api.commits_api import CommitsApi
-from lakefs_sdk.api.experimental_api import ExperimentalApi
-from lakefs_sdk.api.objects_api import ObjectsApi
-from lakefs_sdk.api.repositories_api import RepositoriesApi
-from lakefs_sdk.api.tags_api import TagsApi
-from lakefs_sdk.api_client import ApiClient
-from lakefs_sdk.configuration import Configuration
-from lakefs_sdk.exceptions import ForbiddenException
-from lakefs_sdk.models.branch_protection_rule import BranchProtectionRule
-from lakefs_sdk.models.commit_creation import CommitCreation
-from lakefs_sdk.models.object_stats import ObjectStats
-from lakefs_sdk.models.repository_creation import RepositoryCreation
-from lakefs_sdk.models.tag_creation import TagCreation
+from tests.support import memory_lake
+from tests.support.waiting import eventually
 
 from perago.dev.stack import Endpoints
 from perago.http.request import HttpTimeouts, RequestRecord
@@ -28,6 +13,9 @@ from perago.in_memory.lake import MemoryLake
 from perago.lake import port
 from perago.lake.client import LakeFS
 from perago.model import BranchName, Commit, CommitId, ObjectPath, Repository
+
+if TYPE_CHECKING:
+    from lakefs_sdk.models.object_stats import ObjectStats
 
 MAIN = BranchName("main")
 TIMEOUTS = HttpTimeouts(connect=5, request=30)
@@ -75,13 +63,13 @@ class MemorySite:
         return {str(path): data for path, data in self.memory.content(self.repository, CommitId(ref)).items()}
 
     def tag(self, name: str, ref: str) -> None:
-        self.memory.tag(self.repository, name, CommitId(ref))
+        memory_lake.tag(self.memory, self.repository, name, CommitId(ref))
 
     def protect(self, branch: BranchName) -> None:
-        self.memory.protect(self.repository, branch)
+        memory_lake.protect(self.memory, self.repository, branch)
 
     def visible_branches(self) -> list[str]:
-        return [str(name) for name in self.memory.visible_branches(self.repository)]
+        return [str(name) for name in memory_lake.visible_branches(self.memory, self.repository)]
 
     def requests(self, verb: str) -> int:
         return self.memory.calls[verb]
@@ -89,69 +77,46 @@ class MemorySite:
 
 class RealSite:
     def __init__(self, stack: Endpoints, name: str) -> None:
+        from tests.support.sdk_client import SdkClient  # noqa: PLC0415  the SDK takes a second to load
+
         self.repository = Repository(name)
         self.records: list[RequestRecord] = []
         self.lake = client(stack, stack.lakefs_url, self.records)
-        self.sdk = ApiClient(
-            Configuration(host=f"{stack.lakefs_url}/api/v1", username=stack.access_key_id, password=stack.secret_access_key)
-        )
-        self.objects = ObjectsApi(self.sdk)
-        self._repositories = RepositoriesApi(self.sdk)
-        creation = RepositoryCreation(name=name, storage_namespace=f"local://{name}", default_branch="main")
-        self._repositories.create_repository(creation)
+        self.sdk = SdkClient(stack, name)
+        self.sdk.create_repository()
 
     def put(self, branch: str, path: str, data: bytes, content_type: str = "text/plain") -> None:
-        """The SDK uploads files, and takes the content type from their names."""
-        with tempfile.NamedTemporaryFile(suffix=mimetypes.guess_extension(content_type)) as source:
-            source.write(data)
-            source.flush()
-            self.objects.upload_object(self.repository, branch, path, content=source.name)
+        self.sdk.put(branch, path, data, content_type)
 
     def publish(self, branch: str, files: Mapping[str, bytes], message: str = "made by hand") -> CommitId:
         for path, data in files.items():
             self.put(branch, path, data)
-        made = CommitsApi(self.sdk).commit(self.repository, branch, CommitCreation(message=message))
-        return CommitId(made.id)
+        return CommitId(self.sdk.make_commit(branch, message))
 
-    def stats(self, ref: str) -> dict[str, ObjectStats]:
-        found: dict[str, ObjectStats] = {}
-        after = ""
-        while True:
-            page = self.objects.list_objects(self.repository, ref, amount=1000, after=after)
-            found |= {item.path: item for item in page.results}
-            if not page.pagination.has_more:
-                return found
-            after = page.pagination.next_offset
+    def stats(self, ref: str) -> "Mapping[str, ObjectStats]":
+        return self.sdk.stats(ref)
 
     def content(self, ref: str) -> dict[str, bytes]:
-        return {path: bytes(self.objects.get_object(self.repository, ref, path)) for path in self.stats(ref)}
+        return {path: self.sdk.get(ref, path) for path in self.stats(ref)}
 
     def tag(self, name: str, ref: str) -> None:
-        TagsApi(self.sdk).create_tag(self.repository, TagCreation(id=name, ref=ref))
+        self.sdk.tag(name, ref)
 
     def protect(self, branch: BranchName) -> None:
         """lakeFS keeps rules in a cache for some seconds: wait until the new one is applied."""
-        rules = [BranchProtectionRule(pattern=branch)]
-        self._repositories.set_branch_protection_rules(self.repository, branch_protection_rule=rules)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            try:
-                ExperimentalApi(self.sdk).hard_reset_branch(self.repository, branch, branch)
-            except ForbiddenException:
-                return
-            time.sleep(0.1)
-        raise AssertionError("the protection rule never came into force")
+        self.sdk.protect(branch)
+        eventually(lambda: self.sdk.refuses_reset(branch), within=30, what="the protection rule")
 
     def visible_branches(self) -> list[str]:
-        return [branch.id for branch in BranchesApi(self.sdk).list_branches(self.repository).results]
+        return self.sdk.branches()
 
     def requests(self, verb: str) -> int:
         return sum(record.verb == verb for record in self.records)
 
     def close(self) -> None:
         self.lake.close()
-        self._repositories.delete_repository(self.repository, force=True)
-        self.sdk.rest_client.pool_manager.clear()
+        self.sdk.delete_repository()
+        self.sdk.close()
 
 
 def client(stack: Endpoints, url: str, records: list[RequestRecord] | None = None, timeouts: HttpTimeouts = TIMEOUTS) -> LakeFS:

@@ -8,7 +8,6 @@ from tests.support.worker_harness import GROW, Gate, Worker, WorkerHarness
 
 from perago.model import Commit, CommitId, WorkflowId
 
-VICTIMS = ("executor", "supervisor", "lakefs", kill_matrix.CONDUCTOR)
 PHASES = [
     KillPhase("download", Process.EXECUTOR, kill_matrix.OBJECTS, before_body=True),
     KillPhase("body"),
@@ -23,6 +22,13 @@ PHASES = [
     KillPhase("before the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE),
     KillPhase("after the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE, after=True),
 ]
+SELECTION = {
+    "executor": ["download", "after the first fence", "after the staging commit", "after publish"],
+    "supervisor": ["body", "before the staging branch", "before the second fence", "before the report"],
+    "lakefs": ["before the first fence", "during staging", "before publish"],
+    "conductor": ["after the report"],
+}
+"""Conductor, whose restart takes longest, is killed when a result is on its way to it."""
 
 
 class LocalTask:

@@ -3,7 +3,11 @@
 import contextlib
 import io
 import json
+import os
+import pty
 import secrets
+import subprocess
+import sys
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -95,6 +99,26 @@ class OperatorHarness:
         stack = self.stack
         access = LakeAccess(stack.lakefs_url, stack.access_key_id, stack.secret_access_key)
         return servers.connect(access, ConductorAccess(stack.conductor_url))
+
+    def perago_on_a_terminal(self, answer: str, *arguments: str) -> CommandResult:
+        """Run the command in a process of its own, with a terminal as its input on which `answer` is typed."""
+        leader, follower = pty.openpty()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-c", "from perago.cli.main import main; main()", *arguments],
+                env={**os.environ, **self.stack.environment()},
+                cwd=self.folder,
+                stdin=follower,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            os.write(leader, f"{answer}\n".encode())
+            out, err = process.communicate(timeout=60)
+        finally:
+            os.close(leader)
+            os.close(follower)
+        return CommandResult(process.returncode, out, err)
 
     def doctor(self, target: str | None = None) -> dict[str, list[dict[str, Any]]]:
         """Findings whose level is not `ok`, by the name of the check."""

@@ -29,7 +29,7 @@ _DUMP_SECONDS = 120
 
 
 def java_options(stack: Endpoints) -> str:
-    """For `spark.driver.extraJavaOptions`. Where the archive does not fit after all, Java goes on without it."""
+    """For `SPARK_SUBMIT_OPTS`. Where the archive does not fit after all, Java goes on without it."""
     return f"{QUICK} -XX:SharedArchiveFile={_archive(stack)} -Xlog:disable"
 
 

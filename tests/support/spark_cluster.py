@@ -41,12 +41,13 @@ def cluster(needed: SparkRuntime, directory: Path) -> Generator[Cluster]:
         stack.callback(master.kill)
         url = _said(directory / "master.log", r"Starting Spark master at (spark://\S+)")
         workers: list[ChildProcess] = []
-        for name in ("one", "two"):
+        # Spark starts a copy of a task on another host only.
+        for name, host in (("one", "127.0.0.1"), ("two", "127.0.0.2")):
             line = [
                 _WORKER,
                 url,
                 "--host",
-                "127.0.0.1",
+                host,
                 "-c",
                 "1",
                 "-m",

@@ -4,10 +4,10 @@ import os
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from tests.support import kill_matrix, spark_class_archive, worker_harness
+from tests.support import kill_matrix, worker_harness
 from tests.support.kill_matrix import KillMatrix, KillPhase, Process
 from tests.support.waiting import eventually
 from tests.support.worker_harness import Gate, Worker, WorkerHarness
@@ -19,13 +19,11 @@ CONF = """\
 spark.master local[1]
 spark.driver.memory 512m
 spark.sql.codegen.wholeStage false
-spark.driver.extraJavaOptions {java_options}
 """
 PART = r"PUT /[^/]+/perago-staging[^/]*/\S*partNumber="
 COMPLETION = r"POST /[^/]+/perago-staging[^/]*/\S*uploadId="
 DIFF = rf"GET {kill_matrix.REPOSITORY}/branches/perago-staging[^/]*/diff"
 
-VICTIMS = ("driver", "executor", "supervisor", "lakefs", kill_matrix.CONDUCTOR)
 PHASES = [
     KillPhase("opening", Process.EXECUTOR, kill_matrix.OBJECTS, before_body=True),
     KillPhase(
@@ -64,12 +62,18 @@ PHASES = [
     ),
 ]
 
+SELECTION = {
+    "driver": ["between two writes", "completing an object"],
+    "executor": ["after the staging branch"],
+    "supervisor": ["writing an object"],
+    "lakefs": ["opening", "before the first fence", "after the first fence", "before the staging branch", "settling"],
+}
+"""Without Conductor, which concerns the supervisor alone and is killed under a local task; most often lakeFS, because every other
+victim costs a driver, whose start takes longest."""
 
-@dataclass(frozen=True)
+
 class SparkTask:
     """Implements `kill_matrix.TaskUnderTest`."""
-
-    java_options: str = spark_class_archive.QUICK
 
     def seed(self, harness: WorkerHarness) -> None:
         harness.site.publish(
@@ -79,7 +83,7 @@ class SparkTask:
     def start(self, harness: WorkerHarness, environ: Mapping[str, str]) -> Worker:
         conf = harness.folder / "spark.conf"
         harness.folder.mkdir(exist_ok=True)
-        conf.write_text(CONF.format(java_options=self.java_options))
+        conf.write_text(CONF)
         temporary(harness).mkdir(exist_ok=True)
         return harness.start(APPEND, jobs=1, PERAGO_SPARK_CONF_FILE=str(conf), TMPDIR=str(temporary(harness)), **environ)
 

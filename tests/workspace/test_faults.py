@@ -7,7 +7,7 @@ from tests.support import fault_proxy as faults
 from tests.support import workspaces
 
 from perago.errors import LakeConflict, LakeError, LakeUnavailable, LakeUnknown, WorkspaceError
-from perago.in_memory.lake import RequestStep
+from perago.in_memory.gate import RequestStep
 from perago.model import BranchName, CommitId
 from perago.workspace import attempt_directory, local_workspace
 

@@ -25,7 +25,7 @@ except KeyboardInterrupt:
 COMMANDS = {
     "init": "Write a small project: a task, its test, sample data.",
     "check": "Validate task and pipeline modules, and workflow definitions.",
-    "run": "Run a task on a copy of a folder and show what it would publish.",
+    "run": "Run a task or a pipeline on a copy of a folder; show what changes.",
     "extract": "Write the TaskDef or workflow that a module declares to a file.",
     "register": "Create or update task and workflow definitions in Conductor.",
     "start": "Run the worker: take tasks from Conductor until it is stopped.",

@@ -13,8 +13,7 @@ from perago.cli import _inputs, _json_option, _pipeline_output, _repository, _re
 from perago.cli._run_exit_code import RunExitCode
 from perago.errors import RuntimeConfigError, SetupError, TaskStatus
 from perago.events import Emit
-from perago.http.request import HttpTimeouts
-from perago.lake.client import LakeFS
+from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
 from perago.local_run import lake_input, pipeline_process, task_process
 from perago.local_run.messages import Declared, DeclaredPipeline
 from perago.model import Repository
@@ -49,7 +48,6 @@ Write = Annotated[
     typer.Option("--write", metavar="DIR", help="Write what would be published to this new or empty folder.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; what the task prints goes to stderr.")]
-_TIMEOUTS = HttpTimeouts(connect=10, request=60)
 
 
 def run(
@@ -60,7 +58,7 @@ def run(
     write: Write = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a task or a pipeline on a copy of a folder and show what it would publish.
+    """Run a task or a pipeline on a copy of a folder; show what changes.
 
     The same steps as in the worker: validate, pre checks, task, post checks, diff. Needs no server, except for --from. It
     runs in a process of its own; a task's working directory is the copy of its workspace, and a task is stopped after the
@@ -178,7 +176,7 @@ def _copied_from_lakefs(
     if access is None:
         raise RuntimeConfigError("LakeFS config is required for perago run --from")
     folder = process.directory / "input"
-    with LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=_TIMEOUTS) as lake:
+    with LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=TRANSFER_TIMEOUTS) as lake:
         commit = lake_input.find(lake, _repository.repository_name(repository), ref)
         console.stderr().print(Text(f"input: {repository}/{ref}, commit {commit.id}"))
         if isinstance(declared, Declared):

@@ -74,6 +74,8 @@ def _line(installed: InstalledConductor, directory: Path, port: int) -> list[str
         "-Xmx512m",
         "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
+        # It seldom runs long enough to repay the second compiler: a start then takes two thirds of the processor time.
+        "-XX:TieredStopAtLevel=1",
         *installed.flags,
         "--enable-native-access=ALL-UNNAMED",
         f"-Djava.io.tmpdir={directory / 'tmp'}",

@@ -1,7 +1,6 @@
 """The process of `perago run` that imports the module and runs its task or pipeline on a folder, as executors do on lakeFS."""
 
 import contextlib
-import io
 import os
 import signal
 import socket
@@ -16,7 +15,7 @@ from perago.declare.lanes import BUILT_IN_PREFIX
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError
-from perago.executor import interruption
+from perago.executor import interruption, process_start
 from perago.local_run import environment, local_attempts, messages, pipeline_run
 from perago.local_run.local_attempts import Surroundings, object_prefix
 from perago.local_run.step_run import StepRun
@@ -184,14 +183,7 @@ def _stdout_to_stderr() -> Generator[None]:
 def main(arguments: Sequence[str]) -> int:
     """`python -m perago.executor.local_main FD DIRECTORY MODULE`, started by its guardian only."""
     descriptor, directory, module = arguments
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for stream in (sys.stdout, sys.stderr):
-        # The last lines that a body printed explain how its process ended.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True, errors="backslashreplace")
-    connection = socket.socket(fileno=int(descriptor))
-    os.set_inheritable(connection.fileno(), False)
-    return LocalModule(connection, Path(directory)).run(module)
+    return LocalModule(process_start.prepare(descriptor), Path(directory)).run(module)
 
 
 if __name__ == "__main__":

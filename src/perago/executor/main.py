@@ -1,10 +1,8 @@
 """One executor process: imports the task modules, connects, then runs one attempt at a time for the supervisor."""
 
 import contextlib
-import io
 import os
 import signal
-import socket
 import sys
 from collections.abc import Generator, Sequence
 
@@ -21,9 +19,8 @@ from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import LakeError, RuntimeConfigError, SetupError
 from perago.events import Done, Event
-from perago.executor import interruption, process_state, source_files, supervisor_channel
-from perago.http.request import HttpTimeouts
-from perago.lake.client import LakeFS
+from perago.executor import interruption, process_start, process_state, source_files, supervisor_channel
+from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
 from perago.model import LakeAccess, Outcome, WorkspaceRef
 from perago.pipeline import loader
 from perago.protocol import decision
@@ -34,7 +31,6 @@ from perago.spark import workspace as spark_workspace
 from perago.workspace import attempt_directory, options, working_directory
 from perago.workspace.local_workspace import LocalWorkspace
 
-LAKE_TIMEOUTS = HttpTimeouts(connect=10, request=60)
 REFUSED = 3
 """Exit code of an executor whose modules cannot be used."""
 
@@ -166,7 +162,7 @@ def _lake(settings: worker_settings.Settings) -> LakeFS:
     """A client even if lakeFS is not configured: then only tasks without a workspace run, which never use it."""
     access = settings.lakefs or LakeAccess("http://lakefs-is-not-configured.invalid", "", "")
     try:
-        return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=LAKE_TIMEOUTS)
+        return LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=TRANSFER_TIMEOUTS)
     except RuntimeConfigError as error:
         raise RuntimeConfigError(f"LAKECTL_SERVER_ENDPOINT_URL: {error}") from error
 
@@ -175,14 +171,8 @@ def main(arguments: Sequence[str]) -> int:
     """`python -m perago.executor.main FD MODULE…`, started by its guardian only."""
     descriptor, *modules = arguments
     interruptions = interruption.Interruption()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = process_start.prepare(descriptor)
     signal.signal(signal.SIGTERM, interruptions.on_signal)
-    for stream in (sys.stdout, sys.stderr):
-        # The last lines that a body printed explain how its process ended.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True, errors="backslashreplace")
-    connection = socket.socket(fileno=int(descriptor))
-    os.set_inheritable(connection.fileno(), False)
     channel = supervisor_channel.SupervisorChannel(connection)
     try:
         executor = Executor(channel, worker_settings.load(), interruptions)

@@ -4,20 +4,19 @@ A branch update (merge, relocate) is two steps, as on the server: read the branc
 it if unchanged, else start over. The gate stands before, between and after them.
 """
 
-import hashlib
 import itertools
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 
 from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
-from perago.http.request import ReplyHead
 from perago.in_memory import trees
+from perago.in_memory.gate import Gate, RequestStep, open_gate
 from perago.in_memory.repository import Branch, Record, Store
+from perago.in_memory.stored_bytes import BytesInMemory, StoredBytes
 from perago.lake import object_headers, transfer, url_parts
 from perago.lake.decode import DEFAULT_CONTENT_TYPE
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectDifference, ObjectPage, Ref, SmallFile
@@ -28,36 +27,17 @@ UPDATE_TRIES = 10
 MAIN = BranchName("main")
 
 
-class RequestStep(StrEnum):
-    """Where in a call the gate is asked."""
-
-    BEFORE = "before"
-    """Nothing has happened: an error raised here is a request that never arrived."""
-    BETWEEN = "between"
-    """Merge and relocate only: the branch record is read, the source resolved, nothing set yet. Asked anew on each start over."""
-    AFTER = "after"
-    """The effect is there, the reply is not: an error raised here is a reply that was cut off."""
-
-
-Gate = Callable[[str, RequestStep], None]
-"""Called with the port's verb and the step. May switch to another actor, wait, or raise; no lock is held meanwhile."""
-
-
-def open_gate(_verb: str, _step: RequestStep) -> None:
-    """Lets everything through."""
-
-
 class MemoryLake:
     """Implements `perago.lake.port.Lake`. `calls` counts requests by verb. `clock` gives commit times in whole seconds."""
 
-    def __init__(self, gate: Gate = open_gate, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self, gate: Gate = open_gate, clock: Callable[[], int] | None = None, stored: StoredBytes | None = None) -> None:
         self.gate = gate
         self.calls: Counter[str] = Counter()
         self.merges_with_defects = False
         """Whether merges lose or keep objects wrongly where those of lakeFS do."""
         self._clock = clock or itertools.count(1).__next__
         self._repositories: dict[Repository, Store] = {}
-        self._blobs: dict[str, bytes] = {}
+        self._bytes = stored or BytesInMemory()
         self._uploads = itertools.count(1)
         self._lock = threading.RLock()
 
@@ -83,7 +63,7 @@ class MemoryLake:
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
         """Write bytes to a branch; uncommitted, like any upload."""
-        info = ObjectInfo(path, len(data), self._keep_bytes(data), content_type, metadata or {})
+        info = ObjectInfo(path, len(data), self._bytes.keep(data), content_type, metadata or {})
         return self._upload(repository, branch, info)
 
     def publish(self, repository: Repository, branch: BranchName, files: Mapping[str, bytes], message: str = "publish") -> Commit:
@@ -93,25 +73,13 @@ class MemoryLake:
         return self._commit_staged(repository, branch, message, {})
 
     def get(self, repository: Repository, ref: Ref, path: ObjectPath) -> bytes:
-        return self._load(self._entry(repository, ref, path).checksum)
+        return self._bytes.load(self._entry(repository, ref, path).checksum)
 
     def content(self, repository: Repository, ref: Ref) -> dict[ObjectPath, bytes]:
         """Every object at `ref`, uncommitted ones of a branch included."""
         with self._lock:
             entries = self._store(repository).tree(ref).entries
-            return {path: self._load(entry.checksum) for path, entry in entries.items()}
-
-    def tag(self, repository: Repository, name: str, ref: Ref) -> None:
-        store = self._store(repository)
-        store.tags[name] = store.resolve(ref)
-
-    def protect(self, repository: Repository, pattern: str) -> None:
-        """From now on branches that match refuse uploads, deletes, commits and relocation; merges stay allowed, as in lakeFS."""
-        self._store(repository).protected.add(pattern)
-
-    def visible_branches(self, repository: Repository) -> list[BranchName]:
-        """What people see in lakeFS's own listings: no hidden ones."""
-        return sorted(name for name, branch in self._store(repository).branches.items() if not branch.hidden)
+            return {path: self._bytes.load(entry.checksum) for path, entry in entries.items()}
 
     # the port
 
@@ -203,7 +171,7 @@ class MemoryLake:
 
         with self._lock:
             store = self._store(repository)
-            self._seal(store, target)
+            store.seal(target)
         merged = self._update("merge", store, target, squash).head
         self.gate("merge", RequestStep.AFTER)
         return merged
@@ -213,7 +181,7 @@ class MemoryLake:
         with self._lock:
             store = self._store(repository)
             reverted = self._writable(repository, branch, "revert")
-            self._seal(store, branch)
+            store.seal(branch)
             head = reverted.record.head
             tree = store.reverted(store.resolve(commit.id), head)
             if not trees.compare(store.committed_tree(head), tree):
@@ -239,7 +207,7 @@ class MemoryLake:
     def interrupt_updates(self, repository: Repository, branch: BranchName) -> None:
         self._enter("interrupt_updates")
         with self._lock:
-            self._seal(self._store(repository), branch)
+            self._store(repository).seal(branch)
         self.gate("interrupt_updates", RequestStep.AFTER)
 
     def differences(
@@ -271,7 +239,7 @@ class MemoryLake:
         self._enter("read")
         checksum = self._entry(repository, ref, info.path).checksum
         self.gate("read", RequestStep.AFTER)
-        return self._save(f"read {info.path!r} of {repository}@{ref}", checksum, info, into)
+        return self._bytes.save(f"read {info.path!r} of {repository}@{ref}", checksum, info, into)
 
     def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
         for info in infos:
@@ -293,7 +261,7 @@ class MemoryLake:
         self._enter("write")
         what = f"write {path!r} to {repository}/{branch}"
         object_headers.headers(what, content_type, metadata)
-        size, checksum = self._keep_file(what, path, source)
+        size, checksum = self._bytes.keep_file(what, path, source)
         info = self._upload(repository, branch, ObjectInfo(path, size, checksum, content_type, metadata))
         self.gate("write", RequestStep.AFTER)
         return info
@@ -338,29 +306,6 @@ class MemoryLake:
             yield from page
             if len(page) < PAGE:
                 return
-
-    # where the bytes are kept, by checksum
-
-    def _keep_bytes(self, data: bytes) -> str:
-        checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        with self._lock:
-            self._blobs[checksum] = data
-        return checksum
-
-    def _keep_file(self, what: str, path: ObjectPath, source: Path) -> tuple[int, str]:
-        """The size and the checksum of the file's bytes. `what` and `path` are for errors."""
-        del what, path
-        with transfer.upload(source) as file:
-            data = file.content()
-        return len(data), self._keep_bytes(data)
-
-    def _load(self, checksum: str) -> bytes:
-        return self._blobs[checksum]
-
-    def _save(self, what: str, checksum: str, info: ObjectInfo, into: Path) -> str:
-        """Save as a download does; returns the MD5 of the bytes."""
-        data = memoryview(self._load(checksum))
-        return transfer.save(what, info, into)(ReplyHead(200, {}, len(data)), [data])
 
     # inside
 
@@ -408,13 +353,6 @@ class MemoryLake:
             made = store.add_commit((branch.record.head,), tree.apply(branch.staged), message, dict(metadata), self._clock())
             branch.record, branch.staged = store.record(made.id), {}
             return made
-
-    def _seal(self, store: Store, target: BranchName) -> None:
-        """A merge first writes the branch record anew, in an update of its own, and refuses a branch with uncommitted changes."""
-        branch = store.branch(target)
-        if store.committed_tree(branch.record.head).differences(branch.staged):
-            raise LakeConflict(f"merge into {target}: uncommitted changes (dirty branch)")
-        branch.record = store.record(branch.record.head)
 
     def _update(self, verb: str, store: Store, target: BranchName, change: Callable[[Store, Record], Record]) -> Record:
         for _ in range(UPDATE_TRIES):

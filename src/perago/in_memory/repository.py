@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from perago.errors import LakeNotFound
+from perago.errors import LakeConflict, LakeNotFound
 from perago.in_memory import trees
 from perago.in_memory.trees import Tree, TreeEntry
 from perago.lake import url_parts
@@ -62,6 +62,13 @@ class Store:
         if (branch := self.branches.get(BranchName(url_parts.branch(name)))) is None:
             raise LakeNotFound(f"branch {name} does not exist")
         return branch
+
+    def seal(self, target: BranchName) -> None:
+        """A merge first writes the branch record anew, in an update of its own, and refuses a branch with uncommitted changes."""
+        branch = self.branch(target)
+        if self.committed_tree(branch.record.head).differences(branch.staged):
+            raise LakeConflict(f"merge into {target}: uncommitted changes (dirty branch)")
+        branch.record = self.record(branch.record.head)
 
     def is_protected(self, branch: BranchName) -> bool:
         return any(fnmatchcase(branch, pattern) for pattern in self.protected)

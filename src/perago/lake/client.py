@@ -7,13 +7,15 @@ from typing import Self, TypeVar
 from perago.errors import LakeConflict, LakeForbidden, LakeRejected
 from perago.http import request
 from perago.http.failure import RequestFailure
-from perago.http.request import HttpRequest, Receive
+from perago.http.request import HttpRequest, HttpTimeouts, Receive
 from perago.lake import decode, error_mapping, presigned, transfer, uploads, url_parts
 from perago.lake.api import JsonWrite, LakeApi, branch_path, json_reply, repository_path
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectDifference, ObjectPage, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 
 T = TypeVar("T")
+TRANSFER_TIMEOUTS = HttpTimeouts(connect=10, request=60)
+"""For clients that transfer the files of tasks."""
 
 
 class LakeFS(LakeApi):

@@ -5,6 +5,7 @@ It follows the rules of the store in memory, but the bytes stay on disk. The fol
 
 import hashlib
 import itertools
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,18 +32,71 @@ class Stored:
     executable: bool = False
 
 
+class FilesOnDisk:
+    """Implements `StoredBytes`: files where they are, and uploads as new files in `directory`, which is empty at first."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._names = itertools.count()
+        self._files: dict[str, Path] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, data: bytes) -> str:
+        at = self._new_file()
+        try:
+            at.write_bytes(data)
+        except OSError as error:
+            raise WorkspaceError(f"cannot write {at}: {error.strerror}") from error
+        return self._add(hashlib.md5(data, usedforsecurity=False).hexdigest(), at)
+
+    def keep_file(self, what: str, path: ObjectPath, source: Path) -> tuple[int, str]:
+        with transfer.upload(source) as checked:
+            size = checked.size
+        at = self._new_file()
+        return size, self._add(_copy(what, source, ObjectInfo(path, size, ""), at), at)
+
+    def load(self, checksum: str) -> bytes:
+        at = self._files[checksum]
+        try:
+            return at.read_bytes()
+        except OSError as error:
+            raise WorkspaceError(f"cannot read {at}: {error.strerror}") from error
+
+    def save(self, what: str, checksum: str, info: ObjectInfo, into: Path) -> str:
+        return _copy(what, self._files[checksum], info, into)
+
+    def given(self, path: ObjectPath, at: Path) -> ObjectInfo:
+        """A file that stays where it is, as an object."""
+        # Not an MD5, as with a multipart upload: hashing every byte for the listing would cost as much as the copy itself.
+        checksum = f"folder-{next(self._names)}"
+        self._files[checksum] = at
+        status = scan.file_stat(at.stat())
+        metadata = {diff.EXECUTABLE_KEY: diff.EXECUTABLE_VALUE} if status.executable else {}
+        return ObjectInfo(path, status.size, checksum, diff.CONTENT_TYPE, metadata)
+
+    def stored(self, entry: trees.TreeEntry) -> Stored:
+        return Stored(self._files[entry.checksum], entry.size, entry.checksum, diff.is_executable(dict(entry.metadata)))
+
+    def _new_file(self) -> Path:
+        with self._lock:
+            return self._directory / f"{next(self._names):08d}"
+
+    def _add(self, checksum: str, at: Path) -> str:
+        with self._lock:
+            self._files[checksum] = at
+        return checksum
+
+
 class FolderLake(lake.MemoryLake):
     """One repository with `files` on its default branch; uploads are kept in `store`, an empty directory."""
 
     def __init__(self, files: Mapping[ObjectPath, Path], store: Path) -> None:
-        super().__init__()
-        self._upload_directory = store
-        self._names = itertools.count()
-        self._files: dict[str, Path] = {}
+        self._on_disk = FilesOnDisk(store)
+        super().__init__(stored=self._on_disk)
         self.start = self.create_repository(REPOSITORY).id
         if files:
             for path, at in files.items():
-                self._upload(REPOSITORY, lake.MAIN, self._given(path, at))
+                self._upload(REPOSITORY, lake.MAIN, self._on_disk.given(path, at))
             self.start = self._commit_staged(REPOSITORY, lake.MAIN, "the folder as it was given", {}).id
 
     def given(self) -> dict[ObjectPath, Stored]:
@@ -57,57 +111,13 @@ class FolderLake(lake.MemoryLake):
         """What each of two commits holds of the objects that differ between them."""
         trees_of = [self._store(REPOSITORY).tree(commit).entries for commit in (left, right)]
         paths = [one.path for one in self.differences(REPOSITORY, left, right)]
-        before, after = ({path: self._stored(entries[path]) for path in paths if path in entries} for entries in trees_of)
+        before, after = ({path: self._on_disk.stored(entries[path]) for path in paths if path in entries} for entries in trees_of)
         return before, after
-
-    def _keep_bytes(self, data: bytes) -> str:
-        at = self._new_file()
-        try:
-            at.write_bytes(data)
-        except OSError as error:
-            raise WorkspaceError(f"cannot write {at}: {error.strerror}") from error
-        return self._keep(hashlib.md5(data, usedforsecurity=False).hexdigest(), at)
-
-    def _keep_file(self, what: str, path: ObjectPath, source: Path) -> tuple[int, str]:
-        with transfer.upload(source) as checked:
-            size = checked.size
-        at = self._new_file()
-        return size, self._keep(_copy(what, source, ObjectInfo(path, size, ""), at), at)
-
-    def _load(self, checksum: str) -> bytes:
-        at = self._files[checksum]
-        try:
-            return at.read_bytes()
-        except OSError as error:
-            raise WorkspaceError(f"cannot read {at}: {error.strerror}") from error
-
-    def _save(self, what: str, checksum: str, info: ObjectInfo, into: Path) -> str:
-        return _copy(what, self._files[checksum], info, into)
-
-    def _new_file(self) -> Path:
-        with self._lock:
-            return self._upload_directory / f"{next(self._names):08d}"
-
-    def _keep(self, checksum: str, at: Path) -> str:
-        with self._lock:
-            self._files[checksum] = at
-        return checksum
-
-    def _given(self, path: ObjectPath, at: Path) -> ObjectInfo:
-        # Not an MD5, as with a multipart upload: hashing every byte for the listing would cost as much as the copy itself.
-        checksum = f"folder-{next(self._names)}"
-        self._files[checksum] = at
-        status = scan.file_stat(at.stat())
-        metadata = {diff.EXECUTABLE_KEY: diff.EXECUTABLE_VALUE} if status.executable else {}
-        return ObjectInfo(path, status.size, checksum, diff.CONTENT_TYPE, metadata)
 
     def held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
         """What a branch or commit holds."""
         held = self._store(REPOSITORY).tree(ref)
-        return {path: self._stored(held.entries[path]) for path in held.paths}
-
-    def _stored(self, entry: trees.TreeEntry) -> Stored:
-        return Stored(self._files[entry.checksum], entry.size, entry.checksum, diff.is_executable(dict(entry.metadata)))
+        return {path: self._on_disk.stored(held.entries[path]) for path in held.paths}
 
 
 def _copy(what: str, source: Path, info: ObjectInfo, into: Path) -> str:

@@ -1,11 +1,15 @@
 """Removes what dead executors left behind: attempt directories and staging branches. Errors are logged, never raised."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 from perago.errors import LakeError, LakeNotFound
 from perago.lake.port import Lake
 from perago.protocol import staging_names
+from perago.settings import Settings
+from perago.supervisor.context import BlockingCalls
+from perago.supervisor.logs import Logger
 from perago.supervisor.supervised_attempt import SupervisedAttempt
 from perago.workspace import attempt_directory
 
@@ -29,6 +33,17 @@ def sweep(root: Path, older_than: float, warn: Warn) -> int:
     except OSError as error:
         warn(f"failed to remove abandoned attempt directories in {root}: {error}")
         return 0
+
+
+async def sweep_at_intervals(calls: BlockingCalls, settings: Settings, log: Logger) -> None:
+    """Remove what earlier workers left behind, and then, at intervals, old directories that were missed."""
+    age = 0.0
+    while True:
+        removed = await calls.run(sweep, settings.perago_workspace_root, age, log.warning)
+        if removed:
+            log.info("removed attempt directories of dead executors", count=removed)
+        age = settings.perago_workspace_gc_ttl
+        await asyncio.sleep(settings.perago_workspace_gc_interval)
 
 
 def _delete_staging_branch(attempt: SupervisedAttempt, lake: Lake, warn: Warn) -> None:

@@ -4,12 +4,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from perago import ipc
+from perago import errors, ipc
 from perago.conductor import registration
 from perago.conductor.port import Conductor
-from perago.errors import LakeError, LakeForbidden, RuntimeConfigError
+from perago.errors import LakeError, LakeForbidden, RuntimeConfigError, SetupError
 from perago.lake.port import Lake
 from perago.model import TaskType
+from perago.process.exit_status import ExitStatus
 from perago.settings import Settings, require_private
 
 
@@ -83,3 +84,11 @@ def require_definitions(tasks: Sequence[ipc.TaskFacts], conductor: Conductor, *,
                 f"Conductor's definition of {task.task_type} differs from {task.module} in {names}; --register updates it"
             )
     return warnings
+
+
+def setup_error(rejection: ipc.ModulesRejected | None, exit_status: ExitStatus) -> SetupError:
+    """Why the first executor did not load the modules: the error that it reported, with the same class and code."""
+    if rejection is None:
+        return RuntimeConfigError(f"the first executor {exit_status} while it imported the modules")
+    known: type[SetupError] = getattr(errors, rejection.error, RuntimeConfigError)
+    return known(rejection.message)

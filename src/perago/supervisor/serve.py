@@ -2,30 +2,26 @@
 
 import asyncio
 import contextlib
-import os
 import signal
-import socket
-import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from perago import errors, ipc
+from perago import ipc
 from perago.conductor.client import ConductorClient
-from perago.errors import ConductorError, RuntimeConfigError, SetupError
+from perago.errors import ConductorError, SetupError
 from perago.events import Event
-from perago.executor import main
-from perago.lake.client import LakeFS
+from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
 from perago.model import CommitId, TaskType
-from perago.process.exit_status import ExitStatus
 from perago.process.orphan_reaper import OrphanReaper
 from perago.settings import Settings
 from perago.supervisor import (
     crash_cleanup,
     lakefs_health,
     logs,
+    monitoring,
     preflight,
     restore_accepted,
     server_wait,
@@ -33,7 +29,6 @@ from perago.supervisor import (
     worker_name,
 )
 from perago.supervisor.context import BlockingCalls, OnPolled, WorkerContext, log_defects
-from perago.supervisor.health_server import HealthServer, Readiness, readiness
 from perago.supervisor.lane_collector import LaneCollector
 from perago.supervisor.lost_polls import LostPolls
 from perago.supervisor.metrics import Metrics
@@ -47,7 +42,6 @@ from perago.supervisor.status import StatusFile
 from perago.supervisor.supervised_attempt import SupervisedAttempt
 
 CONDUCTOR_TIMEOUT = 10.0
-STATUS_SECONDS = 1.0
 SETTLE_SECONDS = 7.0
 """Time for the last reports after a hard stop; the worker does not wait longer for a server that does not respond."""
 
@@ -131,10 +125,10 @@ class Supervisor:
         self._slot_setup = SlotSetup(
             options.modules, OrphanReaper(), log_files, self._shutdown, self._recorder.observe, sources.add
         )
-        self._is_serving = False
         self._lake: LakeFS | None = None
-        self._all_need_lakefs = False
-        self._started_at = time.time()
+        self._monitoring = monitoring.Monitoring(
+            options.modules, self._slots, self._shutdown, self._recorder, self._metrics, self._log
+        )
 
     async def run(self, *, wait_after_error: bool = False) -> ExitCode:
         """Serve until stopped, or until `is_reloading`. With `wait_after_error` an error at the start waits for a change."""
@@ -142,7 +136,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         try:
-            async with self._health_server():
+            async with self._monitoring.health_server(self._options.metrics_host, self._options.metrics_port):
                 return await self._run()
         except (SetupError, ConductorError) as error:
             if not wait_after_error:
@@ -162,9 +156,9 @@ class Supervisor:
         if tasks is None or not await self._unless_stopped(self._preflight(tasks)):
             return ExitCode.STOPPED
         self._metrics.start_at_zero([task.task_type for task in tasks])
-        self._all_need_lakefs = all(task.needs_lake for task in tasks if not task.is_built_in)
+        self._monitoring.all_need_lakefs = all(task.needs_lake for task in tasks if not task.is_built_in)
         self._slots += [Slot(self._name.of_process(number), self._slot_setup) for number in range(2, self._options.slots + 1)]
-        async with self._status_file() as status:
+        with contextlib.closing(StatusFile(self._settings.perago_log_root)) as status:
             return await self._serve(tasks, status)
 
     def _on_signal(self) -> None:
@@ -188,7 +182,7 @@ class Supervisor:
             return first.modules_loaded.result()
         if self._shutdown.is_draining:
             return None
-        raise _setup_error(first.rejection, process.ended.result())
+        raise preflight.setup_error(first.rejection, process.ended.result())
 
     async def _preflight(self, tasks: Sequence[ipc.TaskFacts]) -> None:
         preflight.require_distinct(tasks)
@@ -197,7 +191,7 @@ class Supervisor:
             self._log.warning(warning)
         if self._settings.lakefs is not None:
             access = self._settings.lakefs
-            self._lake = LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=main.LAKE_TIMEOUTS)
+            self._lake = LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=TRANSFER_TIMEOUTS)
         await server_wait.until_up(lambda: self._check_servers(tasks), self._options.wait, self._log)
 
     async def _check_servers(self, tasks: Sequence[ipc.TaskFacts]) -> None:
@@ -218,27 +212,6 @@ class Supervisor:
         task.result()
         return True
 
-    @contextlib.asynccontextmanager
-    async def _health_server(self) -> AsyncGenerator[None]:
-        if self._options.metrics_port is None:
-            yield
-            return
-        server = HealthServer(self._render_metrics, self._readiness)
-        port = await server.start(self._options.metrics_host, self._options.metrics_port)
-        self._log.info("serving metrics and health checks", port=port)
-        try:
-            yield
-        finally:
-            await server.close()
-
-    @contextlib.asynccontextmanager
-    async def _status_file(self) -> AsyncGenerator[StatusFile]:
-        status = StatusFile(self._settings.perago_log_root)
-        try:
-            yield status
-        finally:
-            status.close()
-
     # serve
 
     async def _serve(self, tasks: Sequence[ipc.TaskFacts], status: StatusFile) -> ExitCode:
@@ -247,12 +220,17 @@ class Supervisor:
         targets = [PollTarget(TaskType(task.task_type), is_built_in=task.is_built_in) for task in tasks]
         poller = Poller(self._calls, targets, self._options.slots, self._shutdown, self._recorder.observe, lost_polls.add)
         lakefs = self._lakefs_health(tasks, poller)
-        work = [self._write_status(status), self._sweep(), lost_polls.run(), *([lakefs.run()] if lakefs else [])]
+        work = [
+            self._monitoring.write_status(status),
+            crash_cleanup.sweep_at_intervals(self._calls, self._settings, self._log),
+            lost_polls.run(),
+            *([lakefs.run()] if lakefs else []),
+        ]
         work += [self._reload_after_change()] if self._options.reload else []
         lanes = None if self._lake is None else LaneCollector(self._calls, self._lake, self._log.info)
         work += [lanes.run()] if lanes else []
         on_failure = lakefs.check_soon if lakefs else lambda: None
-        self._is_serving = True
+        self._monitoring.is_serving = True
         self._log.info("worker started", modules=list(self._options.modules), slots=self._options.slots)
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(log_defects(one, self._recorder.observe)) for one in work]
@@ -285,14 +263,14 @@ class Supervisor:
         """Wait for the first signal, then for the slots, and no longer than a few seconds after a hard stop."""
         await asyncio.wait({self._shutdown.draining})
         if self.is_reloading:
-            self._log.info("reloading; running attempts finish first", running=self._busy)
+            self._log.info("reloading; running attempts finish first", running=self._monitoring.busy)
             await asyncio.wait({slots, self._stop_requested}, return_when=asyncio.FIRST_COMPLETED)
         if self.is_reloading:
             return
-        self._log.info("worker is stopping; running attempts finish first", running=self._busy)
+        self._log.info("worker is stopping; running attempts finish first", running=self._monitoring.busy)
         await self._shutdown.until_done_or_hard(slots, within=self._settings.perago_shutdown_force_kill_after)
         if not slots.done():
-            self._log.warning("worker stops hard; running attempts are cancelled", running=self._busy)
+            self._log.warning("worker stops hard; running attempts are cancelled", running=self._monitoring.busy)
             for slot in self._slots:
                 if slot.attempt is not None:
                     slot.attempt.cancel("the worker was stopped")
@@ -323,57 +301,3 @@ class Supervisor:
         self._log.info("source files have changed", files=files)
         self.is_reloading = True
         self._shutdown.drain()
-
-    async def _sweep(self) -> None:
-        """Remove what earlier workers left behind, and then, at intervals, old directories that were missed."""
-        age = 0.0
-        while True:
-            removed = await self._calls.run(crash_cleanup.sweep, self._settings.perago_workspace_root, age, self._log.warning)
-            if removed:
-                self._log.info("removed attempt directories of dead executors", count=removed)
-            age = self._settings.perago_workspace_gc_ttl
-            await asyncio.sleep(self._settings.perago_workspace_gc_interval)
-
-    async def _write_status(self, status: StatusFile) -> None:
-        while True:
-            await asyncio.to_thread(status.write, self._state())
-            await asyncio.sleep(STATUS_SECONDS)
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "started_at": self._started_at,
-            "modules": list(self._options.modules),
-            "state": "stopping" if self._shutdown.is_draining else "serving",
-            "conductor_is_up": self._recorder.conductor_is_up,
-            "lakefs_is_up": self._recorder.lakefs_is_up,
-            "slots": [slot.describe() for slot in self._slots],
-            "recent": list(self._recorder.recent),
-        }
-
-    def _render_metrics(self) -> bytes:
-        self._metrics.slots(self._busy, len(self._slots))
-        return self._metrics.render()
-
-    def _readiness(self) -> Readiness:
-        return readiness(
-            is_starting=not self._is_serving,
-            is_stopping=self._shutdown.is_draining,
-            conductor_is_up=self._recorder.conductor_is_up,
-            can_run=any(slot.can_run for slot in self._slots),
-            lakefs_is_up=self._recorder.lakefs_is_up,
-            all_need_lakefs=self._all_need_lakefs,
-        )
-
-    @property
-    def _busy(self) -> int:
-        return sum(slot.attempt is not None for slot in self._slots)
-
-
-def _setup_error(rejection: ipc.ModulesRejected | None, exit_status: ExitStatus) -> SetupError:
-    """The error that the executor reported, with the same class and code."""
-    if rejection is None:
-        return RuntimeConfigError(f"the first executor {exit_status} while it imported the modules")
-    known: type[SetupError] = getattr(errors, rejection.error, RuntimeConfigError)
-    return known(rejection.message)

@@ -10,7 +10,8 @@ from perago.attempt import port, transaction
 from perago.attempt.execution import Execution
 from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
-from perago.in_memory.conductor import FakeConductor, WorkflowStep
+from perago.in_memory.conductor import FakeConductor
+from perago.in_memory.conductor_rows import WorkflowStep
 from perago.in_memory.lake import MAIN
 from perago.lake.port import Lake
 from perago.model import Attempt, BranchName, Commit, CommitId, Outcome, Repository, TaskType, WorkerId, WorkspaceRef
