@@ -42,3 +42,28 @@ def test_the_input_is_a_commit_in_lakefs(perago: Perago, project: Path, stack: E
     refused(f"{site.repository}/main", "--workspace and --from both name the input", "-w", "ws")
     without = perago("run", "words", "--from", f"{site.repository}/main", "-p", PARAMS)
     assert_refused(without, "LakeFS config is required for perago run --from")
+
+
+PIPELINE = """
+import words
+from perago import Flow, pipeline
+
+@pipeline(name="words.twice", owner_email="a@example.com")
+def twice(flow: Flow) -> None:
+    flow.step(words.repeat, ref="first", word="one", times=1)
+    flow.step(words.repeat, ref="second", word="two", times=2)
+"""
+
+
+def test_a_pipeline_gets_what_lies_under_the_prefixes_of_its_tasks(
+    perago: Perago, project: Path, stack: Endpoints, site: RealSite
+) -> None:
+    (project / "twice.py").write_text(PIPELINE)
+    site.publish("main", {"words/in/a.txt": b"alpha\n", "elsewhere/in/b.txt": b"not under a prefix"})
+    before = site.content("main")
+    done = perago("run", "twice", "--from", f"{site.repository}/main", "--write", "out", env=stack.environment())
+    assert done.returncode == 0, done.stderr
+    written = sorted(str(path.relative_to(project / "out")) for path in (project / "out").rglob("*.txt"))
+    assert written == ["words/in/a.txt", "words/out/words.txt"]
+    assert (project / "out/words/out/words.txt").read_text() == "two\ntwo\n"
+    assert site.content("main") == before

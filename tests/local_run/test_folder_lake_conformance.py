@@ -29,7 +29,7 @@ class FolderSite(MemorySite):
         return self.lake.commit_branch(REPOSITORY, BranchName(branch), message, {}).id
 
     def content(self, ref: str) -> dict[str, bytes]:
-        return {str(path): held.at.read_bytes() for path, held in self.folder._held(CommitId(ref)).items()}
+        return {str(path): held.at.read_bytes() for path, held in self.folder.held(CommitId(ref)).items()}
 
 
 @pytest.fixture

@@ -158,12 +158,12 @@ def test_forks_inside_a_loop(driver: WorkflowDriver) -> None:
 def test_each_returns_the_results_in_the_order_of_the_items(driver: WorkflowDriver, count: int) -> None:
     @pipeline(name=own_name(), owner_email=OWNER)
     def many(flow: Flow, inputs: Given) -> Results:
-        return Results(results=flow.each(inputs.items, one, text="x"))
+        return Results(results=flow.each(inputs.items, one, text="x ${y} $${z}"))
 
     run = compiled_runs.run(driver, many, {"items": [10 * number for number in range(count)]})
     assert run["status"] == "COMPLETED"
     assert [result["n"] for result in run["output"]["results"]] == [10 * number + 1 for number in range(count)]
-    assert all(result["text"] == "x" for result in run["output"]["results"])
+    assert all(result["text"] == "x ${y} $${z}" for result in run["output"]["results"])
 
 
 @pytest.mark.parametrize("count", [0, 3])

@@ -1,4 +1,4 @@
-"""Spark tasks run on plain files: `run_task` and `perago run`, without lakeFS."""
+"""Spark tasks run on plain files: `run_task`, `run_pipeline` and `perago run`, without lakeFS."""
 
 import os
 import pty
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from perago import SparkWorkspace, WorkspaceSpec, require_glob, task
+from perago import Flow, SparkWorkspace, WorkspaceSpec, pipeline, require_glob, task
 from perago.local_run import environment
 from perago.spark.driver import Driver
-from perago.testing import run_task
+from perago.testing import run_pipeline, run_task
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,7 +21,7 @@ def drivers_of_their_own(driver: Driver) -> Iterator[None]:
     """A process has one driver, so that of the other tests is stopped before these tests, and theirs afterwards."""
     driver.close()
     yield
-    environment._spark().close()
+    environment.shared_spark().close()
 
 
 class Params(BaseModel):
@@ -61,6 +61,21 @@ def test_a_spark_task_runs_on_a_folder_and_nothing_of_spark_is_left_in_it() -> N
     assert "keep.txt" in done.files
     refused = run_task(look, files={"a": "b"})
     assert "read-only" in refused.reason
+
+
+@pipeline(name="t.grow_twice", owner_email="a@example.com")
+def grow_twice(flow: Flow) -> Output:
+    first = flow.step(grow, ref="first")
+    second = flow.step(grow, ref="second")
+    return Output(was=first.was, now=second.now)
+
+
+def test_the_spark_tasks_of_a_pipeline_share_one_driver() -> None:
+    done = run_pipeline(grow_twice, files={"in/raw/a.csv": "1\n2\n"})
+    assert done.ok, done.report()
+    assert done.result == Output(was=2, now=8)
+    assert done.steps["second"].result == {"was": 4, "now": 8}
+    assert done.deleted == ["in/raw/a.csv"]
 
 
 COUNT = """

@@ -1,25 +1,24 @@
-"""`perago run`: runs a task on a copy of a folder, or of objects in lakeFS, and shows what it would publish."""
+"""`perago run`: runs a task or a pipeline on a copy of a folder, or of objects in lakeFS, and shows what it would publish."""
 
 import contextlib
-import json
 import time
-from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from perago import settings
-from perago.cli import _inputs, _repository, _result_folder
-from perago.errors import RuntimeConfigError, SetupError, TaskResultError, TaskStatus
+from perago.cli import _inputs, _json_option, _pipeline_output, _repository, _result_folder, _task_output
+from perago.cli._run_exit_code import RunExitCode
+from perago.errors import RuntimeConfigError, SetupError, TaskStatus
 from perago.events import Emit
 from perago.http.request import HttpTimeouts
 from perago.lake.client import LakeFS
-from perago.local_run import environment, lake_input, task_process
-from perago.local_run.messages import Declared
+from perago.local_run import lake_input, pipeline_process, task_process
+from perago.local_run.messages import Declared, DeclaredPipeline
 from perago.model import Repository
-from perago.terminal import console, diff_view, spinner, tracebacks
+from perago.terminal import console, spinner
 
 Workspace = Annotated[
     Path | None,
@@ -37,7 +36,13 @@ From = Annotated[
     ),
 ]
 Params = Annotated[
-    str, typer.Option("--params", "-p", metavar="JSON|FILE", help="The parameters as JSON, or a file that contains them.")
+    str,
+    typer.Option(
+        "--params",
+        "-p",
+        metavar="JSON|FILE",
+        help="The parameters of a task or the inputs of a pipeline as JSON, or a file that contains them.",
+    ),
 ]
 Write = Annotated[
     Path | None,
@@ -45,18 +50,6 @@ Write = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; what the task prints goes to stderr.")]
 _TIMEOUTS = HttpTimeouts(connect=10, request=60)
-
-_MAX_PATH_LENGTH = 1024
-"""The system refuses to look at much longer paths. JSON text may be longer."""
-
-
-class RunExitCode(IntEnum):
-    """In addition to 1 (it could not be run) and 2 (wrong usage), which every command has."""
-
-    COMPLETED = 0
-    FAILED = 3
-    FAILED_WITH_TERMINAL_ERROR = 4
-    TIMED_OUT = 5
 
 
 def run(
@@ -67,66 +60,116 @@ def run(
     write: Write = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a task on a copy of a folder and show what it would publish.
+    """Run a task or a pipeline on a copy of a folder and show what it would publish.
 
-    The same steps as in the worker: validate, pre checks, task, post checks, diff. Needs no server, except for --from. The task
-    runs in a process of its own, whose working directory is the copy of its workspace; it is stopped after the timeout.seconds
-    of its declaration. The copy is made in the temporary directory (TMPDIR) and removed at the end.
+    The same steps as in the worker: validate, pre checks, task, post checks, diff. Needs no server, except for --from. It
+    runs in a process of its own; a task's working directory is the copy of its workspace, and a task is stopped after the
+    timeout.seconds of its declaration. The copy is made in the temporary directory (TMPDIR) and removed at the end.
+
+    The folder is the workspace of a task. For a pipeline, whose tasks may have different prefixes, it is the root of the
+    repository: a task with the prefix /sales works on the files below sales/. Each step is one attempt, lanes run one after
+    another, and nothing waits.
 
     Exit codes: 0 COMPLETED, 1 it could not be run, 2 wrong usage, 3 FAILED (Conductor would retry it),
-    4 FAILED_WITH_TERMINAL_ERROR (it would not), 5 TIMED_OUT.
+    4 FAILED_WITH_TERMINAL_ERROR (it would not), 5 TIMED_OUT; for a pipeline, those of the step that failed.
     """
     _inputs.show_warnings()
-    parameters = _params(params)
+    parameters = _json_option.parse(params)
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(_repository.interruptible())
         # The process of the task writes to what is stdout while it is started.
-        with console.stdout_to_stderr() if as_json else contextlib.nullcontext(), spinner.Spinner() as listener:
+        with console.stdout_to_stderr() if as_json else contextlib.nullcontext():
             process = cleanup.enter_context(task_process.started(module))
-            declared = process.declared()
-            for warning in declared.warnings:
-                console.warning(f"{declared.name}: {warning}")
-            _require_fitting(declared, workspace, from_, write)
-            folder = workspace if from_ is None else _copied_from_lakefs(process, declared, from_, listener)
-            started = time.monotonic()
-            ended = process.run(declared, folder, parameters, listener)
-        seconds = time.monotonic() - started
-        done = ended.done
-        for warning in done.warnings:
-            console.warning(warning)
-        written = write if done.outcome.status is TaskStatus.COMPLETED else None
-        if written is not None:
-            _result_folder.write(written, done.files)
-        if as_json:
-            console.write_json(_document(declared, ended, written))
+        listener = cleanup.enter_context(spinner.Spinner())
+        declared = process.declared()
+        for warning in declared.warnings:
+            console.warning(f"{declared.name}: {warning}")
+        _require_fitting(declared, workspace, from_, write)
+        folder = workspace if from_ is None else _copied_from_lakefs(process, declared, from_, listener)
+        arguments = (process, folder, parameters, write, listener)
+        if isinstance(declared, DeclaredPipeline):
+            code = _run_pipeline(declared, *arguments, as_json=as_json)
         else:
-            _show_changes(declared, done)
-        _show_end(declared, ended, written, seconds, quiet=as_json)
-    raise typer.Exit(RunExitCode[_status(ended)])
+            code = _run_task(declared, *arguments, as_json=as_json)
+    raise typer.Exit(code)
 
 
-def _require_fitting(declared: Declared, workspace: Path | None, from_: str | None, write: Path | None) -> None:
-    """`SetupError` if an option does not fit the task, before the task runs."""
+def _run_task(
+    declared: Declared,
+    process: task_process.TaskProcess,
+    folder: Path | None,
+    params: dict[str, Any],
+    write: Path | None,
+    listener: spinner.Spinner,
+    *,
+    as_json: bool,
+) -> RunExitCode:
+    started = time.monotonic()
+    ended = process.run(declared, folder, params, listener)
+    listener.stop()
+    seconds = time.monotonic() - started
+    done = ended.done
+    for warning in done.warnings:
+        console.warning(warning)
+    written = write if done.outcome.status is TaskStatus.COMPLETED else None
+    if written is not None:
+        _result_folder.write(written, done.files)
+    if as_json:
+        console.write_json(_task_output.document(declared, ended, written))
+    else:
+        _task_output.show_changes(declared, done)
+    _task_output.show_end(declared, ended, written, seconds, quiet=as_json)
+    return RunExitCode[_task_output.status(ended)]
+
+
+def _run_pipeline(
+    declared: DeclaredPipeline,
+    process: task_process.TaskProcess,
+    folder: Path | None,
+    inputs: dict[str, Any],
+    write: Path | None,
+    listener: spinner.Spinner,
+    *,
+    as_json: bool,
+) -> RunExitCode:
+    started = time.monotonic()
+    screen = _pipeline_output.StepsOnScreen(listener, quiet=as_json)
+    ended = pipeline_process.run(process, folder, inputs, pipeline_process.Follower(screen.begins, screen.ended), listener)
+    listener.stop()
+    seconds = time.monotonic() - started
+    written = write if ended.failed is None else None
+    if written is not None and ended.done is not None:
+        _result_folder.write(written, ended.done.files)
+    if as_json:
+        console.write_json(_pipeline_output.document(declared, ended, written))
+    _pipeline_output.show_end(declared, ended, written, seconds, quiet=as_json)
+    return _pipeline_output.exit_code(ended)
+
+
+def _require_fitting(
+    declared: Declared | DeclaredPipeline, workspace: Path | None, from_: str | None, write: Path | None
+) -> None:
+    """`SetupError` if an option does not fit, before anything runs."""
     if not declared.has_workspace:
         for option, given in (("--workspace", workspace), ("--from", from_), ("--write", write)):
             if given is not None:
-                raise SetupError(f"task {declared.name!r} has no workspace; leave {option} out")
+                raise SetupError(f"{declared} has no workspace; leave {option} out")
         return
     if workspace is None and from_ is None:
-        raise SetupError(
-            f"task {declared.name!r} works on a workspace; name a folder with --workspace DIR, or --from REPOSITORY/REF"
-        )
+        raise SetupError(f"{declared} works on a workspace; name a folder with --workspace DIR, or --from REPOSITORY/REF")
     if workspace is not None and from_ is not None:
         raise SetupError("--workspace and --from both name the input; leave one out")
     if workspace is not None and not workspace.is_dir():
         raise SetupError(f"--workspace {workspace} is not a folder")
     if write is not None:
         if not declared.publishes:
-            raise SetupError(f"task {declared.name!r} is read-only and publishes nothing; leave --write out")
+            raise SetupError(f"{declared} is read-only and publishes nothing; leave --write out")
         _result_folder.refuse_dangerous(write, workspace)
 
 
-def _copied_from_lakefs(process: task_process.TaskProcess, declared: Declared, source: str, emit: Emit) -> Path:
+def _copied_from_lakefs(
+    process: task_process.TaskProcess, declared: Declared | DeclaredPipeline, source: str, emit: Emit
+) -> Path:
     """The input as a folder in the directory of the run; prints the commit."""
     repository, _, ref = source.removeprefix("lakefs://").partition("/")
     if not ref:
@@ -138,109 +181,10 @@ def _copied_from_lakefs(process: task_process.TaskProcess, declared: Declared, s
     with LakeFS(access.url, access.access_key_id, access.secret_access_key, timeouts=_TIMEOUTS) as lake:
         commit = lake_input.find(lake, _repository.repository_name(repository), ref)
         console.stderr().print(Text(f"input: {repository}/{ref}, commit {commit.id}"))
-        lake_input.copy(lake, Repository(repository), commit, declared.prefix, folder, emit)
+        if isinstance(declared, Declared):
+            lake_input.copy(lake, Repository(repository), commit, declared.prefix, folder, emit)
+        else:
+            folder.mkdir()
+            for prefix in declared.prefixes:
+                lake_input.copy(lake, Repository(repository), commit, prefix, folder / prefix, emit)
     return folder
-
-
-def _params(given: str) -> object:
-    source, text = "--params", given
-    file = _params_file(given)
-    if file is not None:
-        source = f"--params file {file}"
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except OSError as error:
-            raise SetupError(f"{source} cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise SetupError(f"{source} is not UTF-8 text") from error
-    try:
-        params = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise SetupError(f"{source} is not JSON: {error}") from error
-    if not isinstance(params, dict):
-        raise SetupError(f'{source} must be a JSON object such as {{"name": 1}}, not {text.strip()[:40]}')
-    return params  # pyright: ignore[reportUnknownVariableType]
-
-
-def _params_file(given: str) -> str | None:
-    """`@FILE`, or an existing file whose name is not JSON itself."""
-    if given.startswith("@"):
-        return given[1:]
-    if given.lstrip()[:1] in {"{", "[", '"', ""} or "\0" in given or len(given) > _MAX_PATH_LENGTH:
-        return None
-    return given if Path(given).is_file() else None
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    """NaN and Infinity, which Python's parser would accept."""
-    raise ValueError(f"{word} is not a JSON number")
-
-
-def _status(ended: task_process.IsolatedRun) -> str:
-    return RunExitCode.TIMED_OUT.name if ended.timed_out else ended.done.outcome.status.value
-
-
-def _document(declared: Declared, ended: task_process.IsolatedRun, written: Path | None) -> dict[str, Any]:
-    done = ended.done
-    output = done.outcome.output
-    return {
-        "task": declared.name,
-        "status": _status(ended),
-        "reason": done.outcome.reason,
-        "result": None if output is None else output["result"],
-        "changes": [
-            {
-                "path": change.path,
-                "change": change.kind.value,
-                "size_before": None if change.before is None else change.before.size,
-                "size_after": None if change.after is None else change.after.size,
-            }
-            for change in done.changes
-        ],
-        "written": None if written is None else str(written),
-    }
-
-
-def _show_changes(declared: Declared, done: environment.LocalRun) -> None:
-    out = console.stdout()
-    if done.outcome.output is None or not declared.has_workspace:
-        return
-    if not declared.publishes:
-        out.print(Text("read-only: nothing is published", style="dim"))
-    elif not done.changes:
-        out.print(Text("no changes: nothing to publish", style="dim"))
-    else:
-        for line in diff_view.render(done.changes):
-            out.print(line)
-
-
-def _show_end(declared: Declared, ended: task_process.IsolatedRun, written: Path | None, seconds: float, *, quiet: bool) -> None:
-    done = ended.done
-    if done.outcome.output is None:
-        _show_failure(declared, ended)
-    elif not quiet:
-        out = console.stdout()
-        if written is not None:
-            out.print(Text(f"wrote {len(done.files)} files to {console.printable(str(written))}"))
-        result = json.dumps(done.outcome.output["result"], ensure_ascii=False)
-        out.print(Text.assemble(("result: ", "bold"), console.printable(result)))
-        out.print(Text.assemble(("COMPLETED", "bold green"), f" {declared.name}", (f" in {seconds:.2f} s", "dim")))
-
-
-def _show_failure(declared: Declared, ended: task_process.IsolatedRun) -> None:
-    tracebacks.show(ended.traceback)
-    status = _status(ended)
-    console.error(
-        f"{declared.name} ended with {status} ({_what_follows(declared, ended)}): {ended.done.outcome.reason}", ended.code
-    )
-
-
-def _what_follows(declared: Declared, ended: task_process.IsolatedRun) -> str:
-    """What Conductor would do, and whether that can help."""
-    if ended.timed_out:
-        return "Conductor would retry it" if declared.retried_after_timeout else "Conductor would time out the workflow"
-    if ended.done.outcome.status is TaskStatus.FAILED_WITH_TERMINAL_ERROR:
-        return "no retry would help"
-    if ended.code == TaskResultError.code:
-        return "Conductor would retry it; correct the task, which returns this on every attempt"
-    return "Conductor would retry it"

@@ -1,4 +1,4 @@
-"""The process of `perago run` that imports the task module and runs one attempt on a folder, as an executor does on lakeFS."""
+"""The process of `perago run` that imports the module and runs its task or pipeline on a folder, as executors do on lakeFS."""
 
 import contextlib
 import io
@@ -12,12 +12,15 @@ from types import FrameType
 
 from perago import events, ipc
 from perago.attempt import author_traceback, cancellation
-from perago.declare import module_loader
+from perago.declare.lanes import BUILT_IN_PREFIX
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError
 from perago.executor import interruption
-from perago.local_run import environment, messages
+from perago.local_run import environment, local_attempts, messages, pipeline_run
+from perago.local_run.local_attempts import Surroundings, object_prefix
+from perago.local_run.step_run import StepRun
+from perago.pipeline import graph, inputs, loader
 from perago.provision.progress import InstallProgress
 from perago.spark import engine
 from perago.spark import options as spark_options
@@ -26,8 +29,8 @@ REFUSED = 3
 """Exit code of a process whose task cannot be run."""
 
 
-class LocalTask:
-    """One task in this process. Forked copies of it end before they send anything."""
+class LocalModule:
+    """One task or pipeline in this process. Forked copies of it end before they send anything."""
 
     def __init__(self, connection: socket.socket, directory: Path) -> None:
         self._connection = connection
@@ -38,11 +41,12 @@ class LocalTask:
     def run(self, module: str) -> int:
         try:
             with _stdout_to_stderr():
-                declaration = module_loader.load(module)
-            self._send(_declared(declaration))
+                declared = loader.load(module)
+            self._send(_declared_pipeline(declared) if isinstance(declared, graph.Pipeline) else _declared(declared))
             request = messages.receive(self._connection, messages.TO_TASK)
-            if request is not None:
-                self._send(self._attempt(declaration, request))
+            if isinstance(request, messages.Run):
+                is_pipeline = isinstance(declared, graph.Pipeline)
+                self._send(self._pipeline(declared, request) if is_pipeline else self._attempt(declared, request))
         except PeragoError as error:
             self._send(ipc.ModulesRejected(str(error), type(error).__name__))
             return REFUSED
@@ -51,21 +55,49 @@ class LocalTask:
     def _attempt(self, declaration: TaskDeclaration, request: messages.Run) -> messages.Ended:
         declaration.contract.parse_params(request.params)
         files = {} if request.workspace is None else environment.files_of(request.workspace)
+        surroundings = self._ready([declaration])
+        done = environment.attempt(declaration, files, request.params, self._directory, surroundings)
+        self._after_bodies()
+        return _ended(done)
+
+    def _pipeline(self, pipeline: graph.Pipeline, request: messages.Run) -> messages.PipelineEnded:
+        inputs.require_valid(pipeline, request.params)
+        files = {} if request.workspace is None else environment.files_of(request.workspace)
+        store = local_attempts.make_store(files, "", self._directory)
+        attempts = local_attempts.LocalAttempts(store, self._directory, self._ready(pipeline.tasks()))
+        done = pipeline_run.interpret(pipeline, attempts, request.params, self)
+        self._after_bodies()
+        return messages.PipelineEnded(done.outputs, done.failed, done.given, done.published, done.notes)
+
+    def _ready(self, tasks: Sequence[TaskDeclaration]) -> Surroundings:
+        """Start Spark if one of the tasks needs it, and say that the run begins."""
         spark = engine.make(spark_options.SparkOptions(self._directory / "spark"), self._report_fetched)
-        if declaration.kind is WorkspaceKind.SPARK:
+        if any(task.kind is WorkspaceKind.SPARK for task in tasks):
             self._emit(events.Progress(events.Phase.PREPARE, note="starting Spark"))
             spark.start()
         # Before, nothing has to be cleaned up, and SIGTERM may end the process at once.
         signal.signal(signal.SIGTERM, self._on_signal)
         self._send(ipc.Ready(os.getpid()))
-        surroundings = environment.Surroundings(lambda: spark, self._emit, self._around_body)
-        done = environment.attempt(declaration, files, request.params, self._directory, surroundings)
+        return Surroundings(lambda: spark, self._emit, self._around_body)
+
+    def begins(self, ref: str, task: TaskDeclaration) -> None:
+        """A step of the pipeline; it waits until what the steps before it did has been shown."""
+        self._send(messages.StepBegins(ref, task.name, _limit(task), task.name.startswith(BUILT_IN_PREFIX)))
+        if messages.receive(self._connection, messages.TO_TASK) is None:
+            os._exit(0)
+
+    def ended(self, step: StepRun) -> None:
+        self._after_bodies()
+        done = step.attempt
+        traceback, code = _explained(done.error)
+        self._send(messages.StepEnded(done.outcome, step.optional, step.changes, done.warnings, traceback, code))
+
+    def _after_bodies(self) -> None:
         self._require_owner()
         for stream in (sys.stdout, sys.stderr):
             # The body may have closed or replaced it.
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.flush()
-        return _ended(done)
 
     @contextlib.contextmanager
     def _around_body(self) -> Generator[None]:
@@ -97,29 +129,43 @@ class LocalTask:
 
 
 def _declared(task: TaskDeclaration) -> messages.Declared:
-    timeout = task.controls.timeout
     return messages.Declared(
         name=task.name,
         has_workspace=task.workspace is not None,
         publishes=task.publishes,
-        prefix=environment.object_prefix(task),
-        time_limit=0 if timeout.policy == "ALERT_ONLY" else timeout.seconds,
-        retried_after_timeout=timeout.policy == "RETRY",
+        prefix=object_prefix(task),
+        limit=_limit(task),
         warnings=task.warnings,
     )
 
 
-def _ended(done: environment.LocalRun) -> messages.Ended:
-    error = done.error
-    is_own = isinstance(error, PeragoError)
-    return messages.Ended(
-        outcome=done.outcome,
-        given=done.given,
-        published=done.published,
-        warnings=done.warnings,
-        traceback=() if error is None or is_own else tuple(author_traceback.lines(error)),
-        code=error.code if isinstance(error, PeragoError) else "",
+def _declared_pipeline(pipeline: graph.Pipeline) -> messages.DeclaredPipeline:
+    prefixes = {object_prefix(task) for task in pipeline.tasks() if task.workspace is not None}
+    outermost = (one for one in prefixes if not any(one != other and one.startswith(other) for other in prefixes))
+    return messages.DeclaredPipeline(
+        name=pipeline.name,
+        has_workspace=pipeline.has_workspace,
+        publishes=pipeline.writes,
+        prefixes=tuple(sorted(outermost)),
+        warnings=pipeline.warnings,
     )
+
+
+def _limit(task: TaskDeclaration) -> messages.TimeLimit:
+    timeout = task.controls.timeout
+    return messages.TimeLimit(0 if timeout.policy == "ALERT_ONLY" else timeout.seconds, is_retried=timeout.policy == "RETRY")
+
+
+def _ended(done: environment.LocalRun) -> messages.Ended:
+    traceback, code = _explained(done.error)
+    return messages.Ended(done.outcome, done.given, done.published, done.warnings, traceback, code)
+
+
+def _explained(error: BaseException | None) -> tuple[tuple[str, ...], str]:
+    """The traceback of an error of the author's code, or the code of Perago's error."""
+    if isinstance(error, PeragoError):
+        return (), error.code
+    return () if error is None else tuple(author_traceback.lines(error)), ""
 
 
 @contextlib.contextmanager
@@ -145,7 +191,7 @@ def main(arguments: Sequence[str]) -> int:
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
     connection = socket.socket(fileno=int(descriptor))
     os.set_inheritable(connection.fileno(), False)
-    return LocalTask(connection, Path(directory)).run(module)
+    return LocalModule(connection, Path(directory)).run(module)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from perago.errors import WorkspaceError
 from perago.http.request import ReplyHead
 from perago.in_memory import lake, trees
 from perago.lake import port, transfer
-from perago.model import ObjectInfo, ObjectPath, Repository
+from perago.model import CommitId, ObjectInfo, ObjectPath, Repository
 from perago.workspace import diff, scan
 
 REPOSITORY = Repository("local")
@@ -47,11 +47,18 @@ class FolderLake(lake.MemoryLake):
 
     def given(self) -> dict[ObjectPath, Stored]:
         """What the input commit holds."""
-        return self._held(self.start)
+        return self.held(self.start)
 
     def published(self) -> dict[ObjectPath, Stored]:
         """What the target branch holds now."""
-        return self._held(lake.MAIN)
+        return self.held(lake.MAIN)
+
+    def differing(self, left: CommitId, right: CommitId) -> tuple[dict[ObjectPath, Stored], dict[ObjectPath, Stored]]:
+        """What each of two commits holds of the objects that differ between them."""
+        trees_of = [self._store(REPOSITORY).tree(commit).entries for commit in (left, right)]
+        paths = [one.path for one in self.differences(REPOSITORY, left, right)]
+        before, after = ({path: self._stored(entries[path]) for path in paths if path in entries} for entries in trees_of)
+        return before, after
 
     def _keep_bytes(self, data: bytes) -> str:
         at = self._new_file()
@@ -94,7 +101,8 @@ class FolderLake(lake.MemoryLake):
         metadata = {diff.EXECUTABLE_KEY: diff.EXECUTABLE_VALUE} if status.executable else {}
         return ObjectInfo(path, status.size, checksum, diff.CONTENT_TYPE, metadata)
 
-    def _held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
+    def held(self, ref: port.Ref) -> dict[ObjectPath, Stored]:
+        """What a branch or commit holds."""
         held = self._store(REPOSITORY).tree(ref)
         return {path: self._stored(held.entries[path]) for path in held.paths}
 

@@ -24,8 +24,8 @@ def find(lake: port.Lake, repository: Repository, ref: str) -> Commit:
 
 
 def copy(lake: port.Lake, repository: Repository, commit: Commit, prefix: str, into: Path, emit: events.Emit) -> None:
-    """Download the objects under the prefix at that commit into a new folder."""
-    into.mkdir()
+    """Download the objects under the prefix at that commit into a folder, which is empty or new."""
+    into.mkdir(parents=True, exist_ok=True)
     limits = options.WorkspaceOptions(into, cache_bytes=0)
     source = download.Source(repository, commit.id, prefix)
     try:

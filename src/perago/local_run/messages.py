@@ -1,4 +1,4 @@
-"""Messages between `perago run` and the process that runs the task. Each is written as in `perago.ipc`: its length, then JSON."""
+"""Messages between `perago run` and the process that runs the task or pipeline, written as in `perago.ipc`: length, then JSON."""
 
 import socket
 from collections.abc import Mapping
@@ -9,8 +9,17 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, TypeAdapter
 
 from perago import ipc
+from perago.local_run.changes import FileChange
 from perago.local_run.folder_lake import Stored
 from perago.model import ObjectPath, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    seconds: float
+    """`timeout.seconds`; 0 if there is none, or if Conductor only alerts."""
+    is_retried: bool
+    """What Conductor does afterwards: a new attempt, or the workflow has timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +31,45 @@ class Declared:
     publishes: bool
     prefix: str
     """As in object names: ends in `/` or is empty."""
-    time_limit: float
-    """`timeout.seconds`; 0 if there is none, or if Conductor only alerts."""
-    retried_after_timeout: bool
+    limit: TimeLimit
     warnings: tuple[str, ...] = ()
     kind: Literal["declared"] = "declared"
+
+    def __str__(self) -> str:
+        return f"task {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredPipeline:
+    """The module is imported and declares this pipeline."""
+
+    name: str
+    has_workspace: bool
+    publishes: bool
+    prefixes: tuple[str, ...]
+    """Of its tasks, as in object names. None lies inside another."""
+    warnings: tuple[str, ...] = ()
+    kind: Literal["declared-pipeline"] = "declared-pipeline"
+
+    def __str__(self) -> str:
+        return f"pipeline {self.name!r}"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run it on a copy of the files in `workspace`; None for a task without one."""
+    """Run it on a copy of the files in `workspace`; None for one without a workspace."""
 
     workspace: Path | None
     params: Any
+    """The params of a task, the inputs of a pipeline."""
     kind: Literal["run"] = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Proceed:
+    """What was sent has been shown: begin the step."""
+
+    kind: Literal["proceed"] = "proceed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +87,58 @@ class Ended:
     kind: Literal["ended"] = "ended"
 
 
-FromTask = Declared | Ended | ipc.ModulesRejected | ipc.Ready | ipc.EventEmitted
+@dataclass(frozen=True, slots=True)
+class StepBegins:
+    """A step of a pipeline begins as soon as the answer `Proceed` is there."""
+
+    ref: str
+    task: str
+    limit: TimeLimit
+    is_builtin: bool
+    kind: Literal["step-begins"] = "step-begins"
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """The step that has begun has ended."""
+
+    outcome: Outcome
+    optional: bool
+    changes: tuple[FileChange, ...]
+    warnings: tuple[str, ...]
+    traceback: tuple[str, ...] = ()
+    code: str = ""
+    kind: Literal["step-ended"] = "step-ended"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEnded:
+    """No further step runs."""
+
+    outputs: Mapping[str, Any] | None
+    failed: str
+    """The reference name of the step that failed; empty if the pipeline completed."""
+    given: Mapping[ObjectPath, Stored]
+    published: Mapping[ObjectPath, Stored]
+    notes: tuple[str, ...]
+    kind: Literal["pipeline-ended"] = "pipeline-ended"
+
+
+FromTask = (
+    Declared
+    | DeclaredPipeline
+    | Ended
+    | StepBegins
+    | StepEnded
+    | PipelineEnded
+    | ipc.ModulesRejected
+    | ipc.Ready
+    | ipc.EventEmitted
+)
+ToTask = Run | Proceed
 
 FROM_TASK: TypeAdapter[FromTask] = TypeAdapter(Annotated[FromTask, Field(discriminator="kind")])
-TO_TASK: TypeAdapter[Run] = TypeAdapter(Run)
+TO_TASK: TypeAdapter[ToTask] = TypeAdapter(Annotated[ToTask, Field(discriminator="kind")])
 MessageT = TypeVar("MessageT")
 
 

@@ -1,6 +1,6 @@
-"""Runs a task in a process of its own under a guardian, for `perago run`: crashes and time limits end only that process.
+"""Runs a task or a pipeline in a process of its own under a guardian, for `perago run`: a crash ends only that process.
 
-The guardian ends everything that the task started, and removes the run's directory if this process is killed.
+The guardian ends everything that was started there, and removes the run's directory if this process is killed.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perago import errors, events, ipc
@@ -70,55 +70,85 @@ class TaskProcess:
         self._child = child
         self.directory = directory
 
-    def declared(self) -> messages.Declared:
+    def declared(self) -> messages.Declared | messages.DeclaredPipeline:
         """Wait until the module is imported; raises what it is refused with."""
-        message = self._receive()
-        if isinstance(message, messages.Declared):
+        message = self.receive()
+        if isinstance(message, messages.Declared | messages.DeclaredPipeline):
             return message
-        raise errors.TaskDefinitionError(f"{self._module}: the process that imported it {self._exit_status()}")
+        raise errors.TaskDefinitionError(f"{self._module}: the process that imported it {self.exit_status()}")
 
     def run(
         self, declared: messages.Declared, workspace: Path | None, params: object, emit: events.Emit = events.ignore
     ) -> IsolatedRun:
-        """Run one attempt; raises what it is refused with before it begins."""
-        messages.send(self._connection, messages.TO_TASK, messages.Run(workspace, params))
-        began, limit, phase = time.monotonic(), 0.0, events.Phase.PREPARE
-        while self._is_readable_within(began + limit - time.monotonic() if limit else None):
-            match self._receive():
+        """Run one attempt of the task; raises what it is refused with before it begins."""
+        self.send(messages.Run(workspace, params))
+        clock = AttemptClock()
+        while self.is_readable_within(clock.seconds_left()):
+            match self.receive():
                 case ipc.EventEmitted(event):
-                    phase = event.phase
+                    clock.phase = event.phase
                     emit(event)
                 case ipc.Ready():
-                    began, limit = time.monotonic(), declared.time_limit
+                    clock.begin(declared.limit)
                 case messages.Ended() as ended:
-                    self._wait_for_exit()
+                    self.wait_for_exit()
                     return _isolated(declared, ended)
                 case _:
-                    lost = lost_executor.outcome(self._exit_status(), phase, time.monotonic() - began)
-                    return IsolatedRun(_nothing(lost))
-        self._child.stop()
-        reason = f"timeout.seconds={limit:g} of the task is over in phase {phase.value}"
-        return IsolatedRun(_nothing(Outcome(errors.TaskStatus.FAILED, None, reason)), timed_out=True)
+                    return IsolatedRun(_nothing(clock.lost(self.exit_status())))
+        self.stop()
+        return IsolatedRun(_nothing(clock.expired()), timed_out=True)
 
-    def _receive(self) -> messages.FromTask | None:
+    def send(self, message: messages.ToTask) -> None:
+        # A process that has ended is noticed when its next message is received.
+        with contextlib.suppress(ConnectionError):
+            messages.send(self._connection, messages.TO_TASK, message)
+
+    def receive(self) -> messages.FromTask | None:
+        """The next message; None if the process has ended. Raises what the module, the params or the folder is refused with."""
         message = messages.receive(self._connection, messages.FROM_TASK)
         if isinstance(message, ipc.ModulesRejected):
             raise _error(message)
         return message
 
-    def _is_readable_within(self, seconds: float | None) -> bool:
+    def is_readable_within(self, seconds: float | None) -> bool:
         return bool(select.select([self._connection], [], [], None if seconds is None else max(0.0, seconds))[0])
 
-    def _exit_status(self) -> ExitStatus:
+    def exit_status(self) -> ExitStatus:
         """After the connection was closed: the guardian then reports how the process ended."""
         select.select([self._child.descriptor], [], [], None)
         code = self._child.exit_code()
         return ExitStatus(-9 if code is None else code)
 
-    def _wait_for_exit(self) -> None:
+    def wait_for_exit(self) -> None:
         """A process with threads or a Spark driver that go on is killed instead."""
         if not select.select([self._child.descriptor], [], [], _EXIT_SECONDS)[0]:
             self._child.kill()
+
+    def stop(self) -> None:
+        self._child.stop()
+
+
+@dataclass(slots=True)
+class AttemptClock:
+    """When the present attempt began, its phase and its time limit."""
+
+    began: float = field(default_factory=time.monotonic)
+    limit: float = 0.0
+    phase: events.Phase = events.Phase.PREPARE
+
+    def begin(self, limit: messages.TimeLimit) -> None:
+        self.began, self.limit, self.phase = time.monotonic(), limit.seconds, events.Phase.PREPARE
+
+    def seconds_left(self) -> float | None:
+        """None without a limit."""
+        return self.began + self.limit - time.monotonic() if self.limit else None
+
+    def lost(self, exit_status: ExitStatus) -> Outcome:
+        return lost_executor.outcome(exit_status, self.phase, time.monotonic() - self.began)
+
+    def expired(self) -> Outcome:
+        reason = f"timeout.seconds={self.limit:g} of the task is over in phase {self.phase.value}"
+        return Outcome(errors.TaskStatus.FAILED, None, reason)
 
 
 def _error(message: ipc.ModulesRejected) -> errors.PeragoError:

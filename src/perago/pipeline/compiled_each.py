@@ -9,6 +9,9 @@ from perago.pipeline import reference_names as names
 from perago.pipeline.conductor_tasks import FORK_TASK, JOIN_TASK, Compiled, Json, join, jq, simple
 from perago.pipeline.expressions import Expressions, output
 
+_ESCAPE = 'def escape: walk(if type == "string" then split("$" + "{") | join("$$" + "{") else . end); '
+"""Conductor looks for expressions in the inputs that a dynamic fork gets, also in texts that are known only now."""
+
 
 def each(node: graph.Each, workspace: str, expressions: Expressions) -> Compiled:
     return _writing(node, workspace, expressions) if node.writes else _reading(node, workspace, expressions)
@@ -71,10 +74,10 @@ def _tasks_query(node: graph.Each) -> str:
     if node.writes:
         workspace = "workspace: $all.lanes[$i | tostring], "
     return (
-        f". as $all | (.items | length) as $count | {{"
+        f"{_ESCAPE}. as $all | (.items | length) as $count | {{"
         f'tasks: [range($count) as $i | {{name: {name}, taskReferenceName: ({ref} + ($i | tostring)), type: "SIMPLE"}}], '
         f"inputs: ([range($count) as $i | $all.items[$i] as $item | {{key: ({ref} + ($i | tostring)), "
-        f"value: {{{workspace}params: ($all.params{places})}}}}] | from_entries)}}"
+        f"value: {{{workspace}params: ($all.params{places} | escape)}}}}] | from_entries)}}"
     )
 
 

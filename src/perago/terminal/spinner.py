@@ -24,6 +24,16 @@ class Spinner:
     def __init__(self) -> None:
         screen = console.stderr()
         self._status = Status("", console=screen) if screen.is_terminal else None
+        self._step = ""
+
+    def begin(self, step: str) -> None:
+        """The events that follow are of this step of a pipeline. What is printed now has the terminal."""
+        self._step = step
+        self.stop()
+
+    def stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
 
     def __call__(self, event: events.Event) -> None:
         if self._status is None:
@@ -31,7 +41,7 @@ class Spinner:
         if event.phase is events.Phase.BODY:
             self._show_body(event)
         elif isinstance(event, events.Progress) and event.phase in _LABELS:
-            self._status.update(_label(event))
+            self._status.update(f"{self._step}: {_label(event)}" if self._step else _label(event))
             self._status.start()
 
     def _show_body(self, event: events.Event) -> None:
@@ -48,8 +58,7 @@ class Spinner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self.stop()
 
 
 def _label(event: events.Progress) -> str:

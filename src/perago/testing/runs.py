@@ -57,9 +57,7 @@ class TaskRun:
 
     def text(self, path: str) -> str:
         """A file of the published workspace as text."""
-        if path not in self.files:
-            raise KeyError(f"no file {path!r} in the workspace; it contains: {', '.join(self.files) or 'nothing'}")
-        return self.files[path].decode()
+        return text_of(self.files, path)
 
     def report(self) -> str:
         """The run as text: status, reason, log, result and changes; for `assert run.ok, run.report()`."""
@@ -73,10 +71,7 @@ class TaskRun:
         yield from (f"warning: {line}" for line in self.warnings)
         if self.output is not None:
             yield f"result: {self.result}"
-        for sign, paths in (("+", self.added), ("~", self.changed), ("-", self.deleted)):
-            for path in paths:
-                yield f"{sign} {path}"
-                yield from (f"    {line}" for line in self.differences.get(path, [])[:_LINES_OF_A_FILE])
+        yield from change_lines(self.added, self.changed, self.deleted, self.differences)
 
 
 def run_task(
@@ -97,8 +92,8 @@ def run_task(
     declaration = _declaration(task)
     if files is not None and declaration.workspace is None:
         raise SetupError(f"task {declaration.name!r} has no workspace; leave files out")
-    with _on_disk(files) as found, environment.run(declaration, found, _json(params)) as done:
-        return _run(declaration.name, done)
+    with on_disk(files) as found, environment.run(declaration, found, as_json(params)) as done:
+        return task_run(declaration.name, done)
 
 
 def _declaration(task: Callable[..., object] | ModuleType | str) -> TaskDeclaration:
@@ -113,7 +108,7 @@ def _declaration(task: Callable[..., object] | ModuleType | str) -> TaskDeclarat
 
 
 @contextmanager
-def _on_disk(files: Files | None) -> Generator[dict[FilePath, Path]]:
+def on_disk(files: Files | None) -> Generator[dict[FilePath, Path]]:
     if isinstance(files, Path):
         yield environment.files_of(files)
         return
@@ -129,13 +124,28 @@ def _written(at: Path, content: bytes | str) -> Path:
     return at
 
 
-def _json(params: Mapping[str, Any] | BaseModel | None) -> object:
+def as_json(params: Mapping[str, Any] | BaseModel | None) -> object:
     if isinstance(params, BaseModel):
         return params.model_dump(mode="json", by_alias=True, round_trip=True)
     return dict(params or {})
 
 
-def _run(task: str, done: environment.LocalRun) -> TaskRun:
+def text_of(files: Mapping[str, bytes], path: str) -> str:
+    if path not in files:
+        raise KeyError(f"no file {path!r} in the workspace; it contains: {', '.join(files) or 'nothing'}")
+    return files[path].decode()
+
+
+def change_lines(
+    added: list[str], changed: list[str], deleted: list[str], differences: Mapping[str, list[str]]
+) -> Generator[str]:
+    for sign, names in (("+", added), ("~", changed), ("-", deleted)):
+        for path in names:
+            yield f"{sign} {path}"
+            yield from (f"    {line}" for line in differences.get(path, [])[:_LINES_OF_A_FILE])
+
+
+def task_run(task: str, done: environment.LocalRun, read: Callable[[Path], bytes] = Path.read_bytes) -> TaskRun:
     outcome = done.outcome
     return TaskRun(
         task=task,
@@ -145,13 +155,13 @@ def _run(task: str, done: environment.LocalRun) -> TaskRun:
         error=done.error,
         log=outcome.log,
         warnings=done.warnings,
-        added=_paths(done.changes, ChangeKind.ADDED),
-        changed=_paths(done.changes, ChangeKind.CHANGED),
-        deleted=_paths(done.changes, ChangeKind.DELETED),
-        files={path: held.at.read_bytes() for path, held in done.files.items()},
+        added=paths(done.changes, ChangeKind.ADDED),
+        changed=paths(done.changes, ChangeKind.CHANGED),
+        deleted=paths(done.changes, ChangeKind.DELETED),
+        files={path: read(held.at) for path, held in done.files.items()},
         differences={change.path: unified(change) or [] for change in done.changes if change.after is not None},
     )
 
 
-def _paths(changes: tuple[FileChange, ...], kind: ChangeKind) -> list[str]:
+def paths(changes: tuple[FileChange, ...], kind: ChangeKind) -> list[str]:
     return [change.path for change in changes if change.kind is kind]

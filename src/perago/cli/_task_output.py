@@ -1,0 +1,97 @@
+"""What `perago run` shows of a task: its changes, its result, or why it failed."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from perago.cli._run_exit_code import RunExitCode
+from perago.errors import TaskResultError, TaskStatus
+from perago.local_run.changes import FileChange
+from perago.local_run.environment import LocalRun
+from perago.local_run.messages import Declared, TimeLimit
+from perago.local_run.task_process import IsolatedRun
+from perago.terminal import console, diff_view, tracebacks
+
+
+def status(ended: IsolatedRun) -> str:
+    return RunExitCode.TIMED_OUT.name if ended.timed_out else ended.done.outcome.status.value
+
+
+def document(declared: Declared, ended: IsolatedRun, written: Path | None) -> dict[str, Any]:
+    done = ended.done
+    output = done.outcome.output
+    return {
+        "task": declared.name,
+        "status": status(ended),
+        "reason": done.outcome.reason,
+        "result": None if output is None else output["result"],
+        "changes": changes_document(done.changes),
+        "written": None if written is None else str(written),
+    }
+
+
+def changes_document(changes: Iterable[FileChange]) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": change.path,
+            "change": change.kind.value,
+            "size_before": None if change.before is None else change.before.size,
+            "size_after": None if change.after is None else change.after.size,
+        }
+        for change in changes
+    ]
+
+
+def show_changes(declared: Declared, done: LocalRun) -> None:
+    if done.outcome.output is None or not declared.has_workspace:
+        return
+    if declared.publishes:
+        show_diff(done.changes)
+    else:
+        console.stdout().print(Text("read-only: nothing is published", style="dim"))
+
+
+def show_diff(changes: Sequence[FileChange]) -> None:
+    out = console.stdout()
+    if not changes:
+        out.print(Text("no changes: nothing to publish", style="dim"))
+        return
+    for line in diff_view.render(changes):
+        out.print(line)
+
+
+def show_end(declared: Declared, ended: IsolatedRun, written: Path | None, seconds: float, *, quiet: bool) -> None:
+    done = ended.done
+    if done.outcome.output is None:
+        tracebacks.show(ended.traceback)
+        what = follows(done.outcome.status, declared.limit, ended.code, timed_out=ended.timed_out)
+        console.error(f"{declared.name} ended with {status(ended)} ({what}): {done.outcome.reason}", ended.code)
+    elif not quiet:
+        show_completed(declared.name, done.outcome.output["result"], written, len(done.files), seconds)
+
+
+def show_completed(name: str, result: object, written: Path | None, files: int, seconds: float) -> None:
+    out = console.stdout()
+    if written is not None:
+        out.print(Text(f"wrote {files} files to {console.printable(str(written))}"))
+    show_result(result)
+    out.print(Text.assemble(("COMPLETED", "bold green"), f" {name}", (f" in {seconds:.2f} s", "dim")))
+
+
+def show_result(result: object) -> None:
+    shown = json.dumps(result, ensure_ascii=False)
+    console.stdout().print(Text.assemble(("result: ", "bold"), console.printable(shown)))
+
+
+def follows(status: TaskStatus, limit: TimeLimit, code: str, *, timed_out: bool) -> str:
+    """What Conductor would do after a failure, and whether that can help."""
+    if timed_out:
+        return "Conductor would retry it" if limit.is_retried else "Conductor would time out the workflow"
+    if status is TaskStatus.FAILED_WITH_TERMINAL_ERROR:
+        return "no retry would help"
+    if code == TaskResultError.code:
+        return "Conductor would retry it; correct the task, which returns this on every attempt"
+    return "Conductor would retry it"
