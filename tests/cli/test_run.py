@@ -341,7 +341,7 @@ def test_a_new_user_gets_from_init_to_pytest(perago: Perago, tmp_path: Path) -> 
     assert perago("init", "x", cwd=tmp_path).stderr == "error: x is not empty; name a new or an empty directory [PG-100]\n"
     home = tmp_path / "x"
     check = perago("check", "sales_pipeline", cwd=home)
-    assert check.stdout.startswith("ok: sales\n"), check.stderr
+    assert check.stdout.startswith("ok: sales.nightly\n"), check.stderr
     assert check.stderr == ""
     advised = next(line for line in made.stdout.splitlines() if "perago run" in line).split("  #")[0].split()
     run = perago(*advised[1:], cwd=home)

@@ -142,8 +142,8 @@ def test_first_page_shows_the_task_of_the_readme() -> None:
 @pytest.mark.timeout(400)
 def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
-    tasks = {"sales.summarize": f"{name}.summarize", "events.count": f"{name}.count"}
-    reader = Reader(home, {**tasks, "sales-summarize": f"{name}-summarize"})
+    taken = ("sales.summarize", "sales.report", "sales.nightly", "sales-data", "events.count", "clicks-data")
+    reader = Reader(home, {old: f"{name}-{old}" for old in taken})
     reader.type(manual.Command("perago init sales", ("…",)))
     reader.type(manual.Command("cd sales", ()))
     with workers() as start:
