@@ -83,3 +83,26 @@ def test_only_a_changed_definition_gets_a_new_version(driver: WorkflowDriver, cl
     before, after = "$['repeat'].iteration < 2", "$['repeat'].iteration < 3"
     assert changed.changes == (FieldChange("tasks.repeat.loopCondition", before, after),)
     assert [one["version"] for one in driver.call("GET", f"/metadata/workflow/{sent['name']}/versions")] == [1, 2]
+
+
+def test_a_call_names_the_version_that_was_registered_with_it(driver: WorkflowDriver, client: ConductorClient) -> None:
+    child, parent = own_name(), own_name()
+    call = {"name": "c", "taskReferenceName": "c", "type": "SUB_WORKFLOW", "subWorkflowParam": {"name": child}}
+    called, calling = (_workflow(name, tasks) for name, tasks in ((child, [_wait("1 s")]), (parent, [call])))
+    for name in (child, parent):
+        driver.removed_at_the_end(name)
+    first = workflow_registration.register_all(client, [called, calling])
+    again = workflow_registration.register_all(client, [called, calling])
+    changed = workflow_registration.register_all(client, [_workflow(child, [_wait("2 s")]), calling])
+    assert [[one.version for one in run] for run in (first, again, changed)] == [[1, 1], [1, 1], [2, 2]]
+    held = [driver.call("GET", f"/metadata/workflow/{parent}?version={version}") for version in (1, 2)]
+    assert [one["tasks"][0]["subWorkflowParam"]["version"] for one in held] == [1, 2]
+
+
+def _workflow(name: str, tasks: list[dict[str, Any]]) -> dict[str, Any]:
+    limits = {"timeoutSeconds": 0, "timeoutPolicy": "ALERT_ONLY"}
+    return {"name": name, "version": 1, "schemaVersion": 2, "ownerEmail": "tests@example.com", "tasks": tasks, **limits}
+
+
+def _wait(duration: str) -> dict[str, Any]:
+    return {"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": duration}}

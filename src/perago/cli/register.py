@@ -46,7 +46,7 @@ def register(modules: _inputs.Modules, as_json: _inputs.AsJson = False) -> None:
     client = ConductorClient(access.url, timeout=_TIMEOUT_SECONDS, auth_key=access.auth_key, auth_secret=access.auth_secret)
     with contextlib.closing(client):
         registered: list[Registered] = [registration.register(client, definition) for definition in tasks.values()]
-        registered += [workflow_registration.register(client, definition) for definition in workflows.values()]
+        registered += workflow_registration.register_all(client, list(workflows.values()))
     if as_json:
         console.write_json([_document(one) for one in registered])
         return

@@ -1,6 +1,6 @@
 """Registers workflow definitions in Conductor: a new version where the definition differs from the latest one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -49,6 +49,31 @@ def register(conductor: WorkflowDefinitions, wanted: Definition) -> WorkflowRegi
         fields = ", ".join(change.field for change in left)
         raise ConductorRejected(f"Conductor accepted the definition of the workflow {name} but serves other values for: {fields}")
     return WorkflowRegistration(name, Verdict.CREATED if held is None else Verdict.UPDATED, version, changes)
+
+
+def register_all(conductor: WorkflowDefinitions, wanted: Sequence[Definition]) -> list[WorkflowRegistration]:
+    """Register definitions that call each other, the called ones first.
+
+    A call names the version that was just registered: a run keeps the version that it began with, also of what it calls later.
+    """
+    registered: list[WorkflowRegistration] = []
+    for definition in wanted:
+        versions = {one.name: one.version for one in registered}
+        registered.append(register(conductor, _calling(definition, versions)))
+    return registered
+
+
+def _calling(value: Any, versions: Mapping[str, int]) -> Any:
+    """The definition, or a part of it, with the versions of the workflows that it calls."""
+    if isinstance(value, list):
+        return [_calling(one, versions) for one in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = {name: _calling(one, versions) for name, one in cast("dict[str, Any]", value).items()}
+    called = fields.get("subWorkflowParam")
+    if called and called["name"] in versions and "workflowDefinition" not in called:
+        fields["subWorkflowParam"] = {**called, "version": versions[called["name"]]}
+    return fields
 
 
 def differences(held: Definition, wanted: Definition) -> tuple[FieldChange, ...]:

@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -22,7 +21,7 @@ from perago.model import (
     WorkerId,
     WorkflowId,
 )
-from perago.operate.servers import CONNECTIONS, Servers
+from perago.operate.servers import Servers, read_together
 from perago.protocol import commit_labels, head
 
 HISTORY = 1000
@@ -128,13 +127,8 @@ def of_all(servers: Servers, commits: Sequence[Commit]) -> Sequence[Evidence]:
     for commit in commits:
         if (by := commit_labels.read(commit.metadata)) is not None:
             runs.setdefault(by.workflow_id, []).append((commit, by))
-    pool = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="workflows")
-    try:
-        waiting = [pool.submit(_of_run, servers, workflow_id, several) for workflow_id, several in runs.items()]
-        judged = {one.commit.id: one for future in waiting for one in future.result()}
-    finally:
-        # After an error or Ctrl-C the remaining workflows are not read.
-        pool.shutdown(cancel_futures=True)
+    found = read_together(lambda run: _of_run(servers, *run), runs.items())
+    judged = {one.commit.id: one for several in found for one in several}
     return [judged.get(commit.id) or _unlabelled(commit) for commit in commits]
 
 

@@ -10,7 +10,7 @@ from perago import events
 from perago.model import BranchName, CommitId, Repository
 from perago.operate import evidence, recovery
 from perago.operate.evidence import Evidence
-from perago.operate.servers import Servers
+from perago.operate.servers import Servers, read_together
 from perago.protocol import commit_labels, head
 
 MOST = evidence.HISTORY
@@ -90,7 +90,8 @@ def replacements(servers: Servers, found: Sequence[Evidence]) -> Mapping[CommitI
     From Conductor's log of the task, which is read only for commits whose labels say that they were not merged.
     """
     moved = [one for one in found if one.by is not None and commit_labels.STAGED in one.commit.metadata]
-    return {one.commit.id: removed for one in moved if (removed := _replaced(servers, one)) is not None}
+    removals = read_together(lambda one: _replaced(servers, one), moved)
+    return {one.commit.id: removed for one, removed in zip(moved, removals, strict=True) if removed is not None}
 
 
 def _replaced(servers: Servers, one: Evidence) -> events.Removed | None:

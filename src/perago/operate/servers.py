@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -18,9 +19,10 @@ from perago.model import BranchName, Commit, CommitId, LakeAccess, ObjectPath, R
 from perago.settings import ConductorAccess
 
 TIMEOUTS = HttpTimeouts(connect=10.0, request=30.0)
-CONNECTIONS = 4
-"""So many requests to one server run at once."""
+_AT_ONCE = 4
+"""So many reads of one server run at the same time."""
 
+S = TypeVar("S")
 T = TypeVar("T")
 Json = Mapping[str, Any]
 
@@ -152,6 +154,15 @@ class Workflows(WorkflowClient):
         if workflow_id not in self._known:
             self._known[workflow_id] = self.read(workflow_id)
         return self._known[workflow_id]
+
+
+def read_together(read: Callable[[S], T], wanted: Iterable[S]) -> list[T]:
+    """`read` for each of them, a few at a time, in their order. After an error or Ctrl-C the rest is not read."""
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read")
+    try:
+        return list(pool.map(read, wanted))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)

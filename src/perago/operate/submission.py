@@ -154,9 +154,8 @@ def register(conductor: ConductorClient, pipeline: Pipeline, tasks: Sequence[Tas
             created.append(task.name)
         elif registration.differences(held, wanted):
             differing.append(task.name)
-    for one in pipeline.called():
-        workflow_registration.register(conductor, compiler.workflow(one))
-    return Registered(workflow_registration.register(conductor, compiler.workflow(pipeline)), created, differing)
+    definitions = [compiler.workflow(one) for one in (*pipeline.called(), pipeline)]
+    return Registered(workflow_registration.register_all(conductor, definitions)[-1], created, differing)
 
 
 def without_workers(client: WorkflowClient, tasks: Sequence[TaskDeclaration], now: float) -> list[str]:

@@ -1,10 +1,20 @@
 """Values and conditions of a running pipeline, as Conductor computes them from JSON."""
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from perago.pipeline import graph
+
+_OPERATORS: Mapping[graph.Comparison, Callable[[Any, Any], bool]] = {
+    graph.Comparison.EQUAL: operator.eq,
+    graph.Comparison.NOT_EQUAL: operator.ne,
+    graph.Comparison.LESS: operator.lt,
+    graph.Comparison.AT_MOST: operator.le,
+    graph.Comparison.GREATER: operator.gt,
+    graph.Comparison.AT_LEAST: operator.ge,
+}
 
 
 @dataclass(slots=True)
@@ -46,15 +56,10 @@ def holds(condition: graph.Condition, known: Known) -> bool:
 
 
 def compare(comparison: graph.Comparison, left: Any, right: Any) -> bool:
-    """Values of different JSON types are never equal. Where no order exists, every order is false."""
-    if comparison is graph.Comparison.EQUAL:
-        return _equal(left, right)
-    if comparison is graph.Comparison.NOT_EQUAL:
-        return not _equal(left, right)
-    keys = _order_key(left), _order_key(right)
-    if keys[0] is None or keys[1] is None or type(keys[0]) is not type(keys[1]):
+    """As Python compares them, which the compiled conditions do too. Where no order exists, every order is false."""
+    if comparison not in {graph.Comparison.EQUAL, graph.Comparison.NOT_EQUAL} and not _have_an_order(left, right):
         return False
-    return _ordered(comparison, keys[0], keys[1])
+    return _OPERATORS[comparison](left, right)
 
 
 def _source(source: graph.Source, known: Known) -> Any:
@@ -77,28 +82,6 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _equal(left: Any, right: Any) -> bool:
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    return left == right
-
-
-def _order_key(value: Any) -> float | bytes | None:
-    """Numbers as JavaScript has them, booleans as 0 and 1; texts by UTF-16 units, an order that is not Python's."""
-    if isinstance(value, str):
-        return value.encode("utf-16-be", "surrogatepass")
-    if isinstance(value, int | float):
-        return float(value)
-    return None
-
-
-def _ordered(comparison: graph.Comparison, left: Any, right: Any) -> bool:
-    match comparison:
-        case graph.Comparison.LESS:
-            return left < right
-        case graph.Comparison.AT_MOST:
-            return left <= right
-        case graph.Comparison.GREATER:
-            return left > right
-        case _:
-            return left >= right
+def _have_an_order(left: Any, right: Any) -> bool:
+    """Numbers and booleans, or texts. Declarations with others are refused."""
+    return any(isinstance(left, kind) and isinstance(right, kind) for kind in (int | float, str))
