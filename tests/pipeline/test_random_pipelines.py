@@ -131,7 +131,17 @@ class RealRun:
             ref = f"{within}{task['referenceTaskName']}"
             yield ref, task
             if task["taskType"] == "SUB_WORKFLOW" and task.get("subWorkflowId"):
-                yield from self._tasks(self._read(task["subWorkflowId"]), f"{ref}/")
+                called = self._read(task["subWorkflowId"])
+                if _is_lane(task, called):
+                    yield from ((ref, step) for step in called["tasks"])
+                else:
+                    yield from self._tasks(called, f"{ref}/")
+
+
+def _is_lane(task: dict[str, Any], called: dict[str, Any]) -> bool:
+    """Whether it is the lane of an each: a workflow of one step, which has the lane's reference name and the workflow's name."""
+    steps = {(step["referenceTaskName"], step["taskDefName"]) for step in called["tasks"]}
+    return steps == {(task["referenceTaskName"].partition("__")[0], called["workflowName"])}
 
 
 @pytest.fixture(scope="module")

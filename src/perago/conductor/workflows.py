@@ -150,10 +150,6 @@ class WorkflowClient:
                 return found
             time.sleep(_LOOK_UP_PAUSE)
 
-    def decide(self, workflow_id: WorkflowId) -> None:
-        """Let Conductor look at the run now. By itself it notices an expired lease up to a minute later."""
-        self.api.write("PUT", f"/workflow/decide/{task_json.segment(workflow_id)}")
-
     def terminate(self, workflow_id: WorkflowId, reason: str) -> None:
         self.api.write("DELETE", f"/workflow/{task_json.segment(workflow_id)}", query={"reason": reason})
 

@@ -88,7 +88,7 @@ class BackfillDemo:
         self._kills.abandoned.clear()
         for moment, workflow in [one for one in self._expiring if one[0] < now]:
             self._expiring.remove((moment, workflow))
-            self._session.client.decide(workflow)
+            self._session.servers.conductor.decide(workflow)
 
     def _verify(self, imported: CommitId, ended: RunState) -> list[str]:
         """`SetupError` unless one commit has all partitions and nothing else is left."""

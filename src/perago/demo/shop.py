@@ -75,7 +75,7 @@ class ShopDemo:
             worker.start()
         if self._is_timeout_overdue(state):
             # Conductor itself would notice the timeout up to a minute later.
-            self._session.client.decide(state.id)
+            self._session.servers.conductor.decide(state.id)
         worker.check()
 
     def _is_timeout_overdue(self, state: RunState) -> bool:

@@ -13,6 +13,8 @@ from perago.pipeline import reference_names as names
 from perago.pipeline.conductor_tasks import FORK_TASK, JOIN_TASK, Compiled, Json, join, jq, simple
 from perago.pipeline.expressions import Expressions, escaped, output
 
+_REF = "REFERENCE NAME"
+"""No reference name has a space."""
 _ESCAPE = 'def escape: walk(if type == "string" then split("$" + "{") | join("$$" + "{") else . end); '
 """Conductor looks for expressions in the inputs that a dynamic fork gets, also in texts that are known only now."""
 
@@ -72,23 +74,23 @@ def _dynamic_fork(node: graph.Each, made_by: str) -> list[Json]:
 
 def _tasks_query(node: graph.Each) -> str:
     """The list of tasks, and the input of each by its reference name."""
-    ref, lane = json.dumps(names.lane(node.ref, "")), json.dumps(escaped(_lane(node)))
+    ref = json.dumps(names.lane(node.ref, ""))
     places = "".join(f" | {place} = $item{item}" for place, item in _places(node.params))
     workspace = "" if node.task.kind is WorkspaceKind.NONE else "workspace: $all.workspace, "
     if node.writes:
         workspace = "workspace: $all.lanes[$i | tostring], "
     return (
         f"{_ESCAPE}. as $all | (.items | length) as $count | {{"
-        f"tasks: [range($count) as $i | {lane} | .taskReferenceName = ({ref} + ($i | tostring))], "
+        f"tasks: [range($count) as $i | ({ref} + ($i | tostring)) as $ref | {_lane(node)}], "
         f"inputs: ([range($count) as $i | $all.items[$i] as $item | {{key: ({ref} + ($i | tostring)), "
         f"value: {{{workspace}params: ($all.params{places} | escape)}}}}] | from_entries)}}"
     )
 
 
-def _lane(node: graph.Each) -> Json:
-    """The task of a lane, without its reference name."""
-    workspace = [] if node.task.kind is WorkspaceKind.NONE else ["workspace"]
-    given: Json = {name: f"${{workflow.input.{name}}}" for name in ("params", *workspace)}
+def _lane(node: graph.Each) -> str:
+    """The query of a lane's task. The lane and its only step have the same reference name, `$ref`."""
+    fields = {"params": "result"} if node.task.kind is WorkspaceKind.NONE else {"params": "result", "workspace": "workspace"}
+    given: Json = {name: f"${{workflow.input.{name}}}" for name in fields}
     definition = {
         "name": node.task.name,
         "version": 1,
@@ -96,11 +98,12 @@ def _lane(node: graph.Each) -> Json:
         "ownerEmail": node.task.owner_email,
         "timeoutSeconds": 0,
         "timeoutPolicy": "ALERT_ONLY",
-        "tasks": [simple(node.task.name, node.ref, given)],
-        "outputParameters": {name: output(node.ref, name) for name in ("result", *workspace)},
+        "tasks": [simple(node.task.name, _REF, given)],
+        "outputParameters": {name: output(_REF, name) for name in fields.values()},
     }
     called = {"name": node.task.name, "version": 1, "workflowDefinition": definition}
-    return {"name": node.task.name, "type": "SUB_WORKFLOW", "subWorkflowParam": called}
+    task = {"name": node.task.name, "taskReferenceName": _REF, "type": "SUB_WORKFLOW", "subWorkflowParam": called}
+    return json.dumps(escaped(task)).replace(_REF, "\\($ref)")
 
 
 def _joined(node: graph.Each, collected: str) -> str:
