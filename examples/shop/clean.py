@@ -1,5 +1,7 @@
 """Step 2: parse the raw lines; invalid lines are kept in quarantine with the reason."""
 
+from datetime import date
+
 from pydantic import BaseModel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -10,7 +12,7 @@ SCHEMA = "order_id long, customer_id long, product_id long, quantity int, ordere
 
 
 class Params(BaseModel):
-    first_day: str = "2026-01-01"
+    first_day: date = date(2026, 1, 1)
     most_refused: float = 0.1
 
 
@@ -42,7 +44,7 @@ def clean(workspace: SparkWorkspace, params: Params) -> Output:
     return output
 
 
-def judge(lines: DataFrame, first_day: str) -> DataFrame:
+def judge(lines: DataFrame, first_day: date) -> DataFrame:
     """Each line with its order, and the reason why it cannot be used, or null."""
     order = f.from_json("value", SCHEMA, {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss"})
     return lines.select(f.col("value").alias("line"), order.alias("order")).withColumn(

@@ -1,11 +1,15 @@
-"""The parts of the demo: the report interceptor, the workflow, and the output."""
+"""The parts of the demos: the report interceptor, the random kills, the data, and the output."""
 
 import http.server
 import json
+import os
+import random
 import re
+import signal
 import socket
 import struct
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +20,12 @@ from examples.shop.report import Params, report, ticks
 from rich.console import Console
 from tests.support.waiting import eventually
 
-from perago.demo import pipeline, screen, story
+from perago.demo import backfill, flights, screen, story
+from perago.demo.random_kills import RandomKills
 from perago.demo.report_interceptor import ReportInterceptor
-from perago.model import Commit, CommitId, MetaRangeId
+from perago.demo.workers import DemoWorker, RunningAttempt
+from perago.model import Commit, CommitId, MetaRangeId, TaskId, WorkflowId
+from perago.operate.run_state import StepAttempt
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
@@ -89,50 +96,23 @@ def test_connection_that_a_killed_worker_resets_prints_nothing(upstream: str, ca
     assert capfd.readouterr().err == ""
 
 
-class Recording(pipeline.JsonApi):
-    def __init__(self) -> None:
-        super().__init__("http://nowhere.invalid")
-        self.sent: list[tuple[str, str, Any]] = []
-
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        self.sent.append((method, path, body))
-        return "id"
-
-
-def test_each_step_gets_the_workspace_of_the_previous_one() -> None:
-    api = Recording()
-    assert pipeline.start(api, {"ref": "a"}, 0.5) == "id"
-    tasks = api.sent[0][2][0]["tasks"]
-    assert [task["name"] for task in tasks] == [f"shop.{step}" for step in pipeline.STEPS]
-    given = [task["inputParameters"]["workspace"] for task in tasks]
-    assert given == ["${workflow.input.workspace}", *(f"${{{step}.output.workspace}}" for step in pipeline.STEPS[:-1])]
-    assert tasks[0]["inputParameters"]["params"] == {"scale": 0.5}
-    assert tasks[4]["inputParameters"]["params"]["quarantined"] == "${clean.output.result.quarantined}"
-
-
-def test_tables_show_attempts_and_history() -> None:
-    done = pipeline.StepAttempt("clean", "1", "COMPLETED", 2.5, {"clean": 4894, "share": 0.5}, "c", "")
-    lost = pipeline.StepAttempt("features", "2", "TIMED_OUT", 20.0, {}, "", "responseTimeout")
-    again = pipeline.StepAttempt("features", "3", "IN_PROGRESS", 1.0, {}, "", "")
-    workflow = pipeline.PipelineState("w", "RUNNING", "", (done, lost, again))
+def test_history_shows_attempts() -> None:
     commit = Commit(CommitId("abcdef0123456789"), (), MetaRangeId("m"), "shop.clean: clean", {"perago.attempt": "1"})
     console = Console(width=120, record=True)
-    console.print(screen.steps(workflow, "body 3 of 8 tasks"), screen.history([commit]))
-    text = console.export_text()
-    for part in ("clean 4,894, share 0.50", "TIMED_OUT", "responseTimeout", "body 3 of 8 tasks", "abcdef012345", "waiting"):
-        assert part in text
+    console.print(screen.history([commit]))
+    assert re.search(r"abcdef012345 .* shop.clean: clean .* 2 ", console.export_text())
 
 
-def step(name: str, status: str, commit: str) -> pipeline.StepAttempt:
-    return pipeline.StepAttempt(name, "id", status, 1.25, {}, commit, "")
+def step(name: str, status: str, commit: str, attempt: int = 1) -> StepAttempt:
+    return StepAttempt(name, 0, attempt, 0, status, f"shop.{name}", TaskId("id"), WorkflowId("w"), 1.25, commit, {}, "")
 
 
 def test_saved_report_tells_what_was_replaced() -> None:
     attempts = [
         step("clean", "COMPLETED", "1" * 64),
         step("features", "TIMED_OUT", ""),
-        step("features", "COMPLETED", "2" * 64),
-        step("gate", "COMPLETED", "2" * 64),
+        step("features", "COMPLETED", "2" * 64, attempt=2),
+        step("gate", "COMPLETED", ""),
     ]
     page = story.added("<html><main></main></html>\n", attempts, Commit(CommitId("dead" * 16), (), MetaRangeId("m"), "", {}))
     assert page.startswith("<html><main></main><style>")
@@ -171,3 +151,82 @@ def test_charts_have_axis_values_units_and_sorted_bars(tmp_path: Path) -> None:
 def test_ticks_are_round(top: float, shown: list[float]) -> None:
     assert ticks(top)[: len(shown)] == pytest.approx(shown)
     assert len(ticks(top)) <= 7
+
+
+class IdleWorker(DemoWorker):
+    """A worker that is never started; it remembers its kills."""
+
+    def __init__(self, attempts: list[RunningAttempt]) -> None:
+        self.name = "worker 1"
+        self.attempts = attempts
+        self.done: list[str] = []
+
+    def running(self) -> list[RunningAttempt]:
+        return self.attempts
+
+    def kill(self) -> None:
+        self.done.append("kill")
+
+    def start(self) -> None:
+        self.done.append("start")
+
+
+def test_kills_happen_once_each_and_none_before_its_moment() -> None:
+    worker = IdleWorker([])
+    kills = RandomKills([worker], 20, 90, random.Random(1))
+    said = [(number, line) for number in range(90) for line in kills.due(number)]
+    moments = [number for number, _ in said]
+    assert len(moments) == kills.workers == 20
+    assert len(set(moments)) > 10, "they are spread"
+    assert worker.done == ["kill", "start"] * 20
+    assert list(kills.due(1000)) == []
+    assert said[0][1] == "killed worker 1, which was idle; it is started again"
+
+
+def test_an_executor_or_its_worker_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
+    worker = IdleWorker([RunningAttempt(4711, WorkflowId("w"), "recompute_3", "body")])
+    kills = RandomKills([worker], 40, 1, random.Random(1))
+    lines = list(kills.due(0))
+    assert set(lines) == {
+        "killed an executor of worker 1 during recompute_3 (body)",
+        "killed worker 1 during recompute_3; it is started again",
+    }
+    assert killed == [(4711, signal.SIGKILL)] * kills.executors
+    assert kills.executors == 40 - kills.workers
+    assert 10 < kills.executors < 30
+    assert kills.abandoned == [WorkflowId("w")] * kills.workers
+
+
+def test_an_executor_that_has_ended_meanwhile_is_no_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_pid: int, _number: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", gone)
+    kills = RandomKills([IdleWorker([RunningAttempt(4711, WorkflowId("w"), "a", "body")])], 10, 1, random.Random(1))
+    assert len(list(kills.due(0))) == kills.workers == 10
+
+
+def test_comparison_says_whether_it_is_extrapolated() -> None:
+    assert backfill.comparison(5, 10.0, 5, 25.0) == [
+        "5 days side by side: 10.0 s. 5 days one after another, a commit each, without kills: 25.0 s, 2.5 times as long."
+    ]
+    assert backfill.comparison(90, 30.0, 10, 20.0) == [
+        "90 days side by side: 30.0 s. 10 days one after another, a commit each, without kills: 20.0 s;",
+        "extrapolated to 90 days: 180 s, 6.0 times as long.",
+    ]
+
+
+def test_flights_are_split_by_day(tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for table in ("airlines", "airports", "planes", "weather"):
+        (tables / f"{table}.csv").write_text(f"{table}\n")
+    with zipfile.ZipFile(tables / "flights.csv.zip", "w") as archive:
+        archive.writestr("flights.csv", "year,month,day,x\n2013,1,2,a\n2013,1,1,b\n2013,12,31,c\n2013,1,2,d\n")
+    flights.write(tables, tmp_path / "made", 2)
+    by_day = {file.name: file.read_text() for file in (tmp_path / "made" / "raw" / "flights").iterdir()}
+    header = "year,month,day,x\n"
+    assert by_day == {"2013-01-01.csv": f"{header}2013,1,1,b\n", "2013-01-02.csv": f"{header}2013,1,2,a\n2013,1,2,d\n"}
+    assert (tmp_path / "made" / "raw" / "weather.csv").read_text() == "weather\n"

@@ -14,7 +14,9 @@ def test_it_writes_a_whole_project(tmp_path: Path) -> None:
         "README.md",
         ".gitignore",
         ".env.example",
+        "sales_pipeline.py",
         "summarize_sales.py",
+        "write_report.py",
         "sample/params.json",
     }
     assert {path.relative_to(tmp_path / "My Sales_2") for path in tmp_path.rglob("*") if path.is_file()} == set(written)
@@ -54,7 +56,7 @@ def test_next_steps_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("created x with ")
     assert out[out.index("next:") + 1] == "  cd x"
-    assert any(line.strip().startswith("perago check summarize_sales") for line in out)
+    assert any(line.strip().startswith("perago check sales_pipeline") for line in out)
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -64,4 +66,4 @@ def test_the_tests_are_run_in_the_environment_that_has_perago(
     monkeypatch.setattr(init, "find_spec", lambda _name: object() if installed else None)  # pyright: ignore[reportUnknownLambdaType]
     init.show(tmp_path / "x", init.create(tmp_path / "x"))
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"  {'' if installed else 'pip install pytest && '}python -m pytest  # run its tests"
+    assert last == f"  {'' if installed else 'pip install pytest && '}python -m pytest  # run the tests"

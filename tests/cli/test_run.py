@@ -340,13 +340,13 @@ def test_a_new_user_gets_from_init_to_pytest(perago: Perago, tmp_path: Path) -> 
     assert made.returncode == 0, made.stderr
     assert perago("init", "x", cwd=tmp_path).stderr == "error: x is not empty; name a new or an empty directory [PG-100]\n"
     home = tmp_path / "x"
-    check = perago("check", "summarize_sales", cwd=home)
-    assert check.stdout.startswith("ok: sales.summarize\n"), check.stderr
+    check = perago("check", "sales_pipeline", cwd=home)
+    assert check.stdout.startswith("ok: sales.nightly\n"), check.stderr
     assert check.stderr == ""
     advised = next(line for line in made.stdout.splitlines() if "perago run" in line).split("  #")[0].split()
     run = perago(*advised[1:], cwd=home)
     assert run.returncode == 0, run.stderr
-    assert "~ summary/by_country.csv" in run.stdout
+    assert "~ sales/summary/by_country.csv" in run.stdout
     assert " ".join(advised) in (home / "README.md").read_text()
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"], cwd=home, capture_output=True, text=True, timeout=100, check=False

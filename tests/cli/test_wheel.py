@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from perago.demo import pipeline
+from perago.demo import backfill, shop
 
 CLONE = Path(__file__).parents[2]
 LOOK = """
 import importlib.util
 import perago
-from perago.demo import pipeline, scenario
+from perago.demo import backfill, shop, workers
 print(perago.__file__)
-print(scenario._examples())
-for name in pipeline.MODULES:
+print(workers.examples())
+for name in (shop.PIPELINE, backfill.PIPELINE, backfill.ONE_BY_ONE):
     print(importlib.util.find_spec(name).origin)
 """
 
@@ -34,14 +34,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return room / "site"
 
 
-def test_the_demo_finds_its_pipeline_in_an_installed_wheel(installed: Path) -> None:
+def test_the_demos_find_their_pipelines_in_an_installed_wheel(installed: Path) -> None:
     examples = installed / "perago" / "demo"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(examples)]), "PYTHONDONTWRITEBYTECODE": "1"}
     line = [sys.executable, "-c", LOOK]
     done = subprocess.run(line, cwd=installed.parent, env=env, capture_output=True, check=False, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    steps = [str(examples / name.replace(".", "/")) + ".py" for name in pipeline.MODULES]
-    assert done.stdout.splitlines() == [str(installed / "perago" / "__init__.py"), str(examples), *steps]
+    names = (shop.PIPELINE, backfill.PIPELINE, backfill.ONE_BY_ONE)
+    modules = [str(examples / name.replace(".", "/")) + ".py" for name in names]
+    assert done.stdout.splitlines() == [str(installed / "perago" / "__init__.py"), str(examples), *modules]
 
 
 def test_it_holds_what_the_package_reads_and_nothing_that_was_made_on_the_way(installed: Path) -> None:

@@ -125,6 +125,13 @@ def test_readmes_have_the_same_code_and_links() -> None:
     assert set(manual.links(english)) - {"README.zh-CN.md"} == set(manual.links(chinese)) - {"README.md"}
 
 
+def test_readme_shows_the_pipeline_of_the_shop() -> None:
+    """So that its code is checked and run too."""
+    shown = [block.text for block in manual.blocks(manual.ROOT / "README.md") if "@pipeline" in block.text]
+    assert len(shown) == 1
+    assert shown[0] in (manual.ROOT / "examples" / "shop" / "pipeline.py").read_text()
+
+
 def test_first_page_shows_the_task_of_the_readme() -> None:
     """So that its code is run too."""
     shown = [block for block in manual.blocks(manual.DOCS / "index.md") if block.language in {"python", "console"}]
@@ -135,8 +142,8 @@ def test_first_page_shows_the_task_of_the_readme() -> None:
 @pytest.mark.timeout(400)
 def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
-    tasks = {"sales.summarize": f"{name}.summarize", "events.count": f"{name}.count"}
-    reader = Reader(home, {**tasks, "sales-summarize": f"{name}-summarize"})
+    taken = ("sales.summarize", "sales.report", "sales.nightly", "sales-data", "events.count", "clicks-data")
+    reader = Reader(home, {old: f"{name}-{old}" for old in taken})
     reader.type(manual.Command("perago init sales", ("…",)))
     reader.type(manual.Command("cd sales", ()))
     with workers() as start:

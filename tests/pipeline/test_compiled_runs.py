@@ -188,8 +188,8 @@ def test_each_inside_a_loop_and_in_a_lane_over_literals_and_fields_of_items(driv
         return Results(results=last)
 
     run = compiled_runs.run(driver, loops)
-    first = "((0 w_0__1 0 w_1__1))"
-    assert path(run) == f"(({first} w_0__2 {first} w_1__2))"
+    first = "((0 w_0 0 w_1))"
+    assert path(run) == f"(({first} w_0 {first} w_1))"
     assert [result["n"] for result in run["output"]["results"]] == [6, 7]
     assert [result["nested"] for result in run["output"]["results"]] == [{"name": "a", "size": 2}, {"name": "b", "size": 2}]
 

@@ -22,14 +22,14 @@ _SUFFIX = ".template"
 _DOTTED = {"gitignore": ".gitignore", "env.example": ".env.example"}
 
 _NEXT_STEPS = (
-    ("perago check summarize_sales", "validate the task"),
-    ("perago run summarize_sales --workspace sample/workspace --params @sample/params.json", "show what it would publish"),
-    ("python -m pytest", "run its tests"),
+    ("perago check sales_pipeline", "validate the pipeline and its tasks"),
+    ("perago run sales_pipeline --workspace sample/repository --params @sample/params.json", "show what it would publish"),
+    ("python -m pytest", "run the tests"),
 )
 
 
 def init(directory: Directory) -> None:
-    """Write a small project: a task, its test, sample data.
+    """Write a small project: two tasks, a pipeline, tests, sample data.
 
     Nothing is overwritten: DIR must not exist or be empty. Exit codes: 0 written, 1 not written, 2 wrong usage.
     """

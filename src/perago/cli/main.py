@@ -23,7 +23,7 @@ except KeyboardInterrupt:
     sys.exit(INTERRUPTED)
 
 COMMANDS = {
-    "init": "Write a small project: a task, its test, sample data.",
+    "init": "Write a small project: two tasks, a pipeline, tests, sample data.",
     "check": "Validate task and pipeline modules, and workflow definitions.",
     "run": "Run a task or a pipeline on a copy of a folder; show what changes.",
     "extract": "Write the TaskDef or workflow that a module declares to a file.",
@@ -47,7 +47,7 @@ COMMANDS = {
     "recover": "Move a branch back to the newest commit that Conductor accepted.",
     "protect": "Install lakeFS hooks that refuse writes outside the protocol.",
     "dev": "Run a real Conductor and a real lakeFS here; Ctrl-C stops both.",
-    "demo": "Run a pipeline on real servers, kill its worker, watch the retry.",
+    "demo": "Run an example on real servers and kill its workers.",
 }
 """Each command and the first line of its help. The command is the function of that name in the module of that name."""
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from perago.demo.pipeline import StepAttempt
 from perago.model import Commit
+from perago.operate.run_state import StepAttempt
 
 _SHORT_ID = 12
 _STYLE = """<style>
@@ -36,17 +36,13 @@ def added(page: str, attempts: Sequence[StepAttempt], abandoned: Commit) -> str:
 def rows_of(attempts: Sequence[StepAttempt], abandoned: Commit) -> Iterator[tuple[str, ...]]:
     """One row per attempt, in the order in which Conductor scheduled them."""
     accepted = {one.step: one.commit for one in attempts if one.status == "COMPLETED"}
-    shown: set[str] = set()
-    for index, one in enumerate(attempts):
-        number = sum(other.step == one.step for other in attempts[: index + 1])
+    for one in attempts:
         commit, note = one.commit, ""
         if one.status == "TIMED_OUT":
             commit, note = abandoned.id, f"worker killed, replaced by {accepted.get(one.step, '')[:_SHORT_ID]}"
-        elif commit in shown:
-            # A task that publishes nothing returns the workspace that it got.
-            commit, note = "", "read-only"
-        shown.add(commit)
-        yield one.step, str(number), one.status, f"{one.seconds:.1f} s", commit[:_SHORT_ID], note
+        elif one.status == "COMPLETED" and not commit:
+            note = "read-only"
+        yield one.step, str(one.attempt), one.status, f"{one.seconds:.1f} s", commit[:_SHORT_ID], note
 
 
 def _html(cells: Sequence[str], kind: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from perago.conductor.workflows import WorkflowClient
@@ -139,13 +139,17 @@ class RunReader:
             if (lane := next((one for one in lanes if one.opened_by is task), None)) is not None:
                 yield _counted(lane, tasks, depth, now)
             elif reference not in counted and (not _is_structure(task) or _is_only_failure(task, tasks)):
-                yield _attempt(task, numbers[reference], depth, now)
-                yield from self._called(task, depth, now)
+                yield from self._step(task, numbers[reference], depth, now)
 
-    def _called(self, task: Json, depth: int, now: float) -> Iterator[Row]:
-        called = task.get("subWorkflowId")
-        if called and task.get("taskType") == "SUB_WORKFLOW":
-            run = self._called_run(WorkflowId(str(called)))
+    def _step(self, task: Json, number: int, depth: int, now: float) -> Iterator[Row]:
+        """The attempt; of a call, also the attempts inside it; of a lane of an each, those of its step instead."""
+        called = task.get("subWorkflowId") if task.get("taskType") == "SUB_WORKFLOW" else None
+        run = self._called_run(WorkflowId(str(called))) if called else None
+        if run is not None and _is_lane(task, run):
+            yield from (replace(row, iteration=_step(task)[1]) for row in self._rows(run, depth, now))
+            return
+        yield _attempt(task, number, depth, now)
+        if run is not None:
             yield from self._rows(run, depth + 1, now)
 
     def _called_run(self, called: WorkflowId) -> Json:
@@ -164,6 +168,12 @@ class RunReader:
 class _EachLanes:
     opened_by: Json
     references: Sequence[str]
+
+
+def _is_lane(task: Json, called: Json) -> bool:
+    """A lane of an each calls a workflow of one step, which has the lane's reference name and the workflow's name."""
+    steps = {(one.get("referenceTaskName"), one.get("taskDefName")) for one in cast("list[Json]", called.get("tasks") or [])}
+    return steps == {(_step(task)[0], called.get("workflowName"))}
 
 
 def _lanes(tasks: Sequence[Json]) -> Sequence[_EachLanes]:

@@ -13,6 +13,8 @@ from perago.pipeline.expressions import Expressions, output
 
 CompileNodes = Callable[[Sequence[graph.Node], str, Expressions], Compiled]
 
+_SAFE_TO_JOIN = frozenset({"JSON_JQ_TRANSFORM", "JOIN", "SUB_WORKFLOW", "WAIT"})
+"""The types of tasks that Conductor does not retry, and that are not done before what they lead to."""
 _TAKEN = 'if .taken[0] == "true" then .yes else .no end'
 _FIRST_OR_LAST = "if .iteration <= 1 then .first else .last end"
 
@@ -34,7 +36,7 @@ def _fork(node: graph.Fork, workspace: str, expressions: Expressions, inside: Co
     ref, begin, end = node.ref, names.begin(node.ref), names.end(node.ref)
     writing = [lane.name for lane in node.lanes if lane.writes]
     before = {lane.name: output(begin, f"result.lanes.{lane.name}") if lane.writes else workspace for lane in node.lanes}
-    lanes = {lane.name: _closed(lane, inside(lane.nodes, before[lane.name], expressions)) for lane in node.lanes}
+    lanes = {lane.name: _closed(node, lane, inside(lane.nodes, before[lane.name], expressions)) for lane in node.lanes}
     forked: list[Json] = [
         {"name": "fork", "taskReferenceName": ref, "type": "FORK_JOIN", "forkTasks": [lane.tasks for lane in lanes.values()]},
         join(names.join(ref), [lane.tasks[-1]["taskReferenceName"] for lane in lanes.values()]),
@@ -47,12 +49,14 @@ def _fork(node: graph.Fork, workspace: str, expressions: Expressions, inside: Co
     return Compiled([first, *forked, last], output(end, "workspace"))
 
 
-def _closed(lane: graph.Lane, compiled: Compiled) -> Compiled:
-    """A JOIN does not wait for what a SWITCH leads to, so that a lane that ends in one gets a task after it."""
-    last = compiled.tasks[-1]
-    if last["type"] != "SWITCH":
+def _closed(fork: graph.Fork, lane: graph.Lane, compiled: Compiled) -> Compiled:
+    """A JOIN does not wait for what a SWITCH leads to, and it fails if it looks at a task between its failure and its retry.
+
+    So it waits for a task behind them, which begins when they are done and does not fail.
+    """
+    if compiled.tasks[-1]["type"] in _SAFE_TO_JOIN:
         return compiled
-    return Compiled([*compiled.tasks, jq(names.end(lane.nodes[-1].ref), "true", {})], compiled.workspace)
+    return Compiled([*compiled.tasks, jq(names.lane_end(fork.ref, lane.name), "true", {})], compiled.workspace)
 
 
 def _when(node: graph.When, workspace: str, expressions: Expressions, inside: CompileNodes) -> Compiled:

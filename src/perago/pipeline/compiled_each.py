@@ -1,4 +1,8 @@
-"""Compiles `each`: a dynamic fork over a list. A jq query makes its tasks and their inputs, another puts the results in order."""
+"""Compiles `each`: a dynamic fork over a list. A jq query makes its tasks and their inputs, another puts the results in order.
+
+Each lane is a workflow of one step, because Conductor's JOIN fails if it looks at a task between its failure and its retry. In
+a workflow of its own the step is retried there, and the JOIN sees only how the lane ended.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -7,8 +11,10 @@ from perago.declare.signature import WorkspaceKind
 from perago.pipeline import graph
 from perago.pipeline import reference_names as names
 from perago.pipeline.conductor_tasks import FORK_TASK, JOIN_TASK, Compiled, Json, join, jq, simple
-from perago.pipeline.expressions import Expressions, output
+from perago.pipeline.expressions import Expressions, escaped, output
 
+_REF = "REFERENCE NAME"
+"""No reference name has a space."""
 _ESCAPE = 'def escape: walk(if type == "string" then split("$" + "{") | join("$$" + "{") else . end); '
 """Conductor looks for expressions in the inputs that a dynamic fork gets, also in texts that are known only now."""
 
@@ -68,17 +74,36 @@ def _dynamic_fork(node: graph.Each, made_by: str) -> list[Json]:
 
 def _tasks_query(node: graph.Each) -> str:
     """The list of tasks, and the input of each by its reference name."""
-    ref, name = json.dumps(names.lane(node.ref, "")), json.dumps(node.task.name)
+    ref = json.dumps(names.lane(node.ref, ""))
     places = "".join(f" | {place} = $item{item}" for place, item in _places(node.params))
     workspace = "" if node.task.kind is WorkspaceKind.NONE else "workspace: $all.workspace, "
     if node.writes:
         workspace = "workspace: $all.lanes[$i | tostring], "
     return (
         f"{_ESCAPE}. as $all | (.items | length) as $count | {{"
-        f'tasks: [range($count) as $i | {{name: {name}, taskReferenceName: ({ref} + ($i | tostring)), type: "SIMPLE"}}], '
+        f"tasks: [range($count) as $i | ({ref} + ($i | tostring)) as $ref | {_lane(node)}], "
         f"inputs: ([range($count) as $i | $all.items[$i] as $item | {{key: ({ref} + ($i | tostring)), "
         f"value: {{{workspace}params: ($all.params{places} | escape)}}}}] | from_entries)}}"
     )
+
+
+def _lane(node: graph.Each) -> str:
+    """The query of a lane's task. The lane and its only step have the same reference name, `$ref`."""
+    fields = {"params": "result"} if node.task.kind is WorkspaceKind.NONE else {"params": "result", "workspace": "workspace"}
+    given: Json = {name: f"${{workflow.input.{name}}}" for name in fields}
+    definition = {
+        "name": node.task.name,
+        "version": 1,
+        "schemaVersion": 2,
+        "ownerEmail": node.task.owner_email,
+        "timeoutSeconds": 0,
+        "timeoutPolicy": "ALERT_ONLY",
+        "tasks": [simple(node.task.name, _REF, given)],
+        "outputParameters": {name: output(_REF, name) for name in fields.values()},
+    }
+    called = {"name": node.task.name, "version": 1, "workflowDefinition": definition}
+    task = {"name": node.task.name, "taskReferenceName": _REF, "type": "SUB_WORKFLOW", "subWorkflowParam": called}
+    return json.dumps(escaped(task)).replace(_REF, "\\($ref)")
 
 
 def _joined(node: graph.Each, collected: str) -> str:

