@@ -44,6 +44,8 @@ from perago.settings import ConductorAccess
 
 REPOSITORY, MAIN, STAGING = Repository("repository"), BranchName("main"), BranchName("staging")
 COMMIT = CommitId("c" * 64)
+STEP = {"name": "t", "taskReferenceName": "t", "type": "SIMPLE", "inputParameters": {"params": {}}}
+WORKFLOW = {"name": "w", "version": 1, "schemaVersion": 2, "ownerEmail": "a@example.com", "tasks": [STEP], "timeoutSeconds": 0}
 ATTEMPT = Attempt(WorkflowId("w1"), TaskId("t1"), 0, "r", 1, 0, TaskType("x"), WorkerId("n"), 1, 1)
 NONCE = WorkerId("n2")
 COMPLETED = Outcome(TaskStatus.COMPLETED, {"result": {"a": 1, "b": [None]}}, log=("line",))
@@ -103,6 +105,8 @@ CONDUCTOR_CALLS: dict[str, Callable[[ConductorClient], object]] = {
     "report failure": lambda client: client.report(ATTEMPT, FAILED, timeout=5),
     "report_and_poll": lambda client: client.report_and_poll(ATTEMPT, COMPLETED, NONCE, timeout=5),
     "hand_back": lambda client: client.hand_back(ATTEMPT),
+    "workflow_definition": lambda client: client.workflow_definition("w"),
+    "create_workflow_definition": lambda client: client.create_workflow_definition(WORKFLOW),
     "decide": lambda client: client.decide(ATTEMPT.workflow_id),
     "handed_out": lambda client: client.handed_out(TaskType("x"), [NONCE]),
     "log": lambda client: client.log(ATTEMPT.task_id, ["line"]),
