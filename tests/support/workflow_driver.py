@@ -9,7 +9,8 @@ import urllib3
 
 Json = dict[str, Any]
 Answer = Callable[[Json], Json | None]
-"""From a task, as Conductor shows it, to its output; None fails it without a retry."""
+"""From a task, as Conductor shows it, to its output; None fails it without a retry, `FAIL_ONCE` with one."""
+FAIL_ONCE: Json = {"fail": "once"}
 
 _EXPECTED = frozenset({("GET", 404), ("DELETE", 409)})
 """A definition that is not there; a run that ended before it was terminated."""
@@ -91,5 +92,7 @@ class WorkflowDriver:
 
     def _report(self, task: Json, output: Json | None) -> None:
         body: Json = {"workflowInstanceId": task["workflowInstanceId"], "taskId": task["taskId"]}
-        ended = {"status": "FAILED_WITH_TERMINAL_ERROR"} if output is None else {"status": "COMPLETED", "outputData": output}
+        ended: Json = {"status": "COMPLETED", "outputData": output}
+        if output is None or output is FAIL_ONCE:
+            ended = {"status": "FAILED_WITH_TERMINAL_ERROR" if output is None else "FAILED"}
         self.call("POST", "/tasks", body | ended)
