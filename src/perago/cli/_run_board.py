@@ -28,7 +28,7 @@ _STYLES = {
     "TERMINATED": "yellow",
 }
 _CUT = 80
-"""So many characters of a result or a reason are shown in the table."""
+"""So many characters of a result or a reason are shown in the table, and of a list or an object in a line."""
 _REFRESH = 4
 
 
@@ -85,9 +85,8 @@ def table(run: RunState, phases: Mapping[str, str]) -> Table:
 def _add(shown: Table, one: StepAttempt, phases: Mapping[str, str], nested: str = "") -> None:
     status = Text(one.status, style=style(one.status))
     what = phases.get(one.task_id, "") if one.status == "IN_PROGRESS" else outcome(one)
-    cut = what if len(what) <= _CUT else f"{what[: _CUT - 1]}…"
     seconds = f"{one.seconds:.1f}" if one.status != "SCHEDULED" else ""
-    shown.add_row(nested + _label(one), str(one.attempt), status, seconds, one.commit[: publications.SHORT], Text(cut))
+    shown.add_row(nested + _label(one), str(one.attempt), status, seconds, one.commit[: publications.SHORT], Text(_cut(what)))
 
 
 def style(status: str) -> str:
@@ -117,7 +116,11 @@ def _value(value: object) -> str:
         return f"{value:,.2f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else _cut(json.dumps(value, ensure_ascii=False))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CUT else f"{text[: _CUT - 1]}…"
 
 
 def _lines(run: RunState) -> Iterator[tuple[tuple[str, ...], str]]:
