@@ -21,5 +21,6 @@ def test_killed_workers_leave_one_commit_with_all_partitions(installed_servers: 
     assert "Result: partitions 5, departures 4303, worst_day 2013-01-03" in done.stdout, said
     assert re.search(r"^2 kills: \d of workers with all their executors, \d of single executors", done.stdout, re.MULTILINE), said
     assert len(re.findall("^killed ", done.stderr, re.MULTILINE)) == 2, said
-    assert re.search(r"^5 days side by side: .* 5 days one after another, a commit each, ", done.stdout, re.MULTILINE), said
+    assert re.search(r"^Without kills, 5 days side by side and published once: ", done.stdout, re.MULTILINE), said
+    assert re.search(r"^One after another, each published: .* \(measured\), ", done.stdout, re.MULTILINE), said
     assert list(tmp_path.iterdir()) == []
