@@ -46,7 +46,7 @@ quick: $(READY) ## every test that needs no server
 test: lint ## lint, then every test but the long ones of chaos, on one pair of servers; TEST_ARGS='tests/lake -k merge' selects
 ifeq ($(TEST_ARGS),)
 	# Coverage is measured, and its floor checked, where it costs seconds: in the tests without servers.
-	$(BIN)/pytest -n 4 --dist worksteal -m "not server and not slow and not chaos" --cov --cov-report=
+	$(BIN)/pytest -n 3 --dist worksteal -m "not server and not slow and not chaos" --cov --cov-report=
 	$(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder -m "(server or slow) and not chaos"
 else
 	$(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder $(TEST_ARGS)

@@ -39,8 +39,8 @@ _TRACES = pytest.StashKey[RunTraces]()
 
 # The same examples on every machine, so that a result depends on the change alone;
 # `--hypothesis-profile=explore` looks for new ones.
-settings.register_profile("steady", derandomize=True, deadline=None)
-settings.register_profile("explore", deadline=None)
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("explore", deadline=None, max_examples=200)
 settings.load_profile("steady")
 
 

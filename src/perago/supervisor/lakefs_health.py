@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from perago import ipc
 from perago.http.failure import ConnectionBroken
 from perago.http.fetch import fetch
-from perago.model import TaskType
+from perago.model import LakeAccess, TaskType
 from perago.process import waiting
 from perago.supervisor import recorder
 from perago.supervisor.context import BlockingCalls
@@ -68,3 +69,13 @@ class LakefsHealth:
     def _set(self, *, up: bool) -> None:
         self.is_up = up
         self.poller.pause(self.task_types, paused=not up)
+
+
+def of_worker(
+    calls: BlockingCalls, poller: Poller, tasks: Sequence[ipc.TaskFacts], access: LakeAccess | None, observe: recorder.Observe
+) -> LakefsHealth | None:
+    """None if no task of the worker needs lakeFS."""
+    types = [TaskType(task.task_type) for task in tasks if task.needs_lake]
+    if access is None or not types:
+        return None
+    return LakefsHealth(calls, poller, types, lambda: answers(access.url), observe)

@@ -219,7 +219,7 @@ class Supervisor:
         lost_polls = LostPolls(self._calls, self._recorder.observe)
         targets = [PollTarget(TaskType(task.task_type), is_built_in=task.is_built_in) for task in tasks]
         poller = Poller(self._calls, targets, self._options.slots, self._shutdown, self._recorder.observe, lost_polls.add)
-        lakefs = self._lakefs_health(tasks, poller)
+        lakefs = lakefs_health.of_worker(self._calls, poller, tasks, self._settings.lakefs, self._recorder.observe)
         work = [
             self._monitoring.write_status(status),
             crash_cleanup.sweep_at_intervals(self._calls, self._settings, self._log),
@@ -276,13 +276,6 @@ class Supervisor:
                     slot.attempt.cancel("the worker was stopped")
             await asyncio.wait({slots}, timeout=SETTLE_SECONDS)
             slots.cancel()
-
-    def _lakefs_health(self, tasks: Sequence[ipc.TaskFacts], poller: Poller) -> lakefs_health.LakefsHealth | None:
-        types = [TaskType(task.task_type) for task in tasks if task.needs_lake]
-        if self._settings.lakefs is None or not types:
-            return None
-        url = self._settings.lakefs.url
-        return lakefs_health.LakefsHealth(self._calls, poller, types, lambda: lakefs_health.answers(url), self._recorder.observe)
 
     def _kill_executors(self) -> None:
         for slot in self._slots:
