@@ -38,8 +38,8 @@ from perago.lake.client import LakeFS
 from perago.lake.port import SmallFile
 from perago.model import BranchName, CommitId, LakeAccess, ObjectPath, Repository, WorkflowId, WorkspaceRef
 from perago.operate import servers, submission
-from perago.pipeline.flow import pipeline_of
-from perago.pipeline.graph import Pipeline
+from perago.pipelines.flow import pipeline_of
+from perago.pipelines.graph import Pipeline
 from perago.settings import ConductorAccess
 
 ROOT = Path(__file__).parent.parent

@@ -20,7 +20,7 @@ from hypothesis import settings
 from tests.support import spark_class_archive, worker_harness
 from tests.support.leftovers import RunTraces
 from tests.support.progress import ProgressLines
-from tests.support.scheduling import WarmDriverScheduling
+from tests.support.scheduling import SharedStartScheduling
 
 from perago.dev import stack as stacks
 from perago.errors import SetupError
@@ -70,8 +70,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WarmDriverScheduling | None:
-    return WarmDriverScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedStartScheduling | None:
+    return SharedStartScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -182,10 +182,10 @@ def spark_runtime(stack: stacks.Endpoints) -> runtime.SparkRuntime:
     return runtime.ensure()
 
 
-@pytest.fixture(scope="module")
-def own_stack(installed_servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[stacks.Stack]:
-    """Servers of one test module, which its tests may kill."""
-    with stacks.Stack(stacks.StackOptions(tmp_path_factory.mktemp("stack"))) as started:
+@pytest.fixture(scope="session")
+def own_stack(installed_servers: None) -> Iterator[stacks.Stack]:
+    """Servers that tests may kill, as long as they start them again."""
+    with stacks.Stack() as started:
         yield started
 
 

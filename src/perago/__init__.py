@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         TaskResultError,
         TaskTerminalError,
     )
-    from perago.pipeline.flow import Flow, pipeline
+    from perago.pipelines.flow import Flow, pipeline
 
     __version__: str
 
@@ -68,7 +68,7 @@ _HOMES = {
     "declare.spark_workspace": ("SparkWorkspace",),
     "declare.task": ("task",),
     "declare.workspace_spec": ("WorkspaceSpec",),
-    "pipeline.flow": ("Flow",),
+    "pipelines.flow": ("Flow", "pipeline"),
 }
 """Where names are defined; all others are errors."""
 
@@ -78,8 +78,6 @@ def __getattr__(name: str) -> object:
         return import_module("perago.distribution").version()
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "pipeline":
-        return import_module("perago.pipeline")  # is called as the decorator
     home = next((home for home, names in _HOMES.items() if name in names), "errors")
     globals()[name] = value = getattr(import_module(f"perago.{home}"), name)
     return value

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.support.waiting import eventually
-from tests.support.worker_harness import alive
+from tests.support.worker_harness import alive, children
 
 from perago.dev import data_directory
 from perago.dev.stack import Endpoints, Stack, StackOptions
@@ -109,32 +109,32 @@ def test_servers_can_be_used_from_a_script_and_keep_their_state(installed_server
     assert not list(temp.iterdir())
 
 
-@pytest.mark.timeout(300)
 def test_servers_end_when_the_command_is_killed(installed_servers: None, temp: Path) -> None:
+    """At once after it has started them: they need not be ready for that."""
     with perago_dev("--json", temp=temp) as process:
-        started = ready(process)
-        assert Path(started["data_dir"]).parent == temp
+        servers = eventually(lambda: both_servers(process.pid), within=60, what="two servers")
+        assert [path.name.partition("-dev-")[0] for path in temp.iterdir()] == ["perago"]
         process.kill()
-        eventually(lambda: not alive(started["conductor_pid"]) and not alive(started["lakefs_pid"]), within=5)
+        eventually(lambda: not any(map(alive, servers)), within=5)
     eventually(lambda: not list(temp.iterdir()), within=5)
 
 
-@pytest.fixture(scope="module")
-def own(installed_servers: None) -> Generator[Stack]:
-    with Stack() as stack:
-        yield stack
+def both_servers(command: int) -> list[int]:
+    """The processes below its guardians, once both servers run."""
+    found = [pid for guardian in children(command) for pid in children(guardian)]
+    return found if len(found) == 2 else []
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", [pytest.param("conductor", marks=pytest.mark.chaos), "lakefs"])
-def test_killed_server_is_noticed_within_two_seconds_and_can_be_restarted(own: Stack, name: str) -> None:
-    before = own.endpoints
-    server = getattr(own, name)
+def test_killed_server_is_noticed_within_two_seconds_and_can_be_restarted(own_stack: Stack, name: str) -> None:
+    before = own_stack.endpoints
+    server = getattr(own_stack, name)
     pid = server.pid
     os.kill(pid, signal.SIGKILL)
     began = time.monotonic()
     with pytest.raises(DevStackError, match=f"{server.name} was killed by SIGKILL \\(9\\); log: ") as info:
-        own.watch()
+        own_stack.watch()
     assert time.monotonic() - began < 2.0
     kept = Path(str(info.value).rpartition("log: ")[2])
     assert kept.stat().st_size > 0
@@ -142,32 +142,32 @@ def test_killed_server_is_noticed_within_two_seconds_and_can_be_restarted(own: S
 
     server.start()
     assert server.pid != pid
-    assert own.endpoints == before
+    assert own_stack.endpoints == before
     assert get(before.conductor_url.removesuffix("/api") + "/health")
     assert get(before.lakefs_url + "/_health")
 
 
-def test_running_stack_cannot_be_started_again(own: Stack) -> None:
-    pid = own.conductor.pid
+def test_running_stack_cannot_be_started_again(own_stack: Stack) -> None:
+    pid = own_stack.conductor.pid
     with pytest.raises(DevStackError, match="are running already"):
-        own.start()
+        own_stack.start()
     with pytest.raises(DevStackError, match=r"Conductor .* runs already"):
-        own.conductor.start()
+        own_stack.conductor.start()
     assert alive(pid)
 
 
-def test_repr_does_not_contain_the_secret(own: Stack) -> None:
-    assert own.secret_access_key not in repr(own.endpoints)
-    assert own.secret_access_key not in repr(own)
-    assert Endpoints.from_json(own.endpoints.to_json()) == own.endpoints
+def test_repr_does_not_contain_the_secret(own_stack: Stack) -> None:
+    assert own_stack.secret_access_key not in repr(own_stack.endpoints)
+    assert own_stack.secret_access_key not in repr(own_stack)
+    assert Endpoints.from_json(own_stack.endpoints.to_json()) == own_stack.endpoints
 
 
-def test_servers_listen_on_loopback_only(own: Stack) -> None:
+def test_servers_listen_on_loopback_only(own_stack: Stack) -> None:
     with socket.socket() as elsewhere:
         # The same port on another address of this machine is free, so nothing listens on all of them.
-        elsewhere.bind(("127.0.0.2", own.lakefs.port))
+        elsewhere.bind(("127.0.0.2", own_stack.lakefs.port))
     with socket.socket() as elsewhere:
-        elsewhere.bind(("127.0.0.2", own.conductor.port))
+        elsewhere.bind(("127.0.0.2", own_stack.conductor.port))
 
 
 @pytest.mark.parametrize("option", ["--conductor-port", "--lakefs-port"])

@@ -16,6 +16,7 @@ from tests.support.waiting import eventually
 
 from perago.cli import _env_file
 from perago.dev.stack import Endpoints
+from perago.supervisor.monitoring import STATUS_SECONDS
 
 SETTINGS = ("CONDUCTOR_", "LAKECTL_", "PERAGO_")
 PROGRAMS = Path(sys.executable).parent
@@ -64,6 +65,7 @@ class Reader:
         while (
             command.line == "perago status" and not re.fullmatch(manual.as_pattern(shown), said) and time.monotonic() < deadline
         ):
+            time.sleep(STATUS_SECONDS)
             said = self._run(command.line)
         if not re.fullmatch(manual.as_pattern(shown), said):
             pytest.fail(f"$ {command.line}\nthe page shows\n{chr(10).join(shown)}\nand the command printed\n{said}")
@@ -140,6 +142,7 @@ def test_first_page_shows_the_task_of_the_readme() -> None:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.usefixtures("spark_runtime")
 def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
     taken = ("sales.summarize", "sales.report", "sales.nightly", "sales-data", "events.count", "clicks-data")

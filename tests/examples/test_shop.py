@@ -4,8 +4,8 @@ from typing import Any
 
 from examples.shop.pipeline import shop
 
-from perago.pipeline import compiler
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import compiler
+from perago.pipelines.flow import pipeline_of
 
 STEPS = ("ingest", "clean", "features", "summarise", "gate", "report")
 

@@ -1,4 +1,5 @@
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,13 +37,14 @@ State 2: <Stage line 1, col 2 to line 3, col 4 of module Publication>
 """
 
 
-@pytest.fixture(scope="session")
-def checker() -> tlc.Checker:
+@pytest.fixture(scope="module")
+def checker() -> Iterator[tlc.Checker]:
     stop_request = StopRequest()
-    try:
-        return tlc.install(ArtifactCache(default_root(), stop_request, quiet))
-    finally:
-        stop_request.close()
+    with pytest.MonkeyPatch.context() as patch:
+        # These cases are small: the second compiler would take longer than it saves.
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+        yield tlc.install(ArtifactCache(default_root(), stop_request, quiet))
+    stop_request.close()
 
 
 def case(name: str) -> cases.Case:

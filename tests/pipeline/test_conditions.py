@@ -11,10 +11,11 @@ from tests.support.pipeline_tasks import Colour, plain
 from tests.support.workflow_driver import WorkflowDriver
 
 from perago import Flow, pipeline
-from perago.pipeline import javascript, symbols
-from perago.pipeline.conductor_tasks import inline
-from perago.pipeline.expressions import Expressions
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines.compiled import javascript
+from perago.pipelines.compiled.conductor_tasks import inline
+from perago.pipelines.compiled.expressions import Expressions
+from perago.pipelines.declaration import symbols
+from perago.pipelines.flow import pipeline_of
 
 ORDER = [operator.lt, operator.le, operator.gt, operator.ge]
 EQUALITY = [operator.eq, operator.ne]

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field, ValidationError
 from tests.support.pipeline_tasks import Nested, Numbers, plain, write
 
 from perago import Flow, TaskDefinitionError, pipeline, task
-from perago.pipeline import compiler, graph
-from perago.pipeline.flow import pipeline_of, pipelines_in
+from perago.pipelines import compiler, graph
+from perago.pipelines.flow import pipeline_of, pipelines_in
 
 EMAIL = "a@example.com"
 untyped: Any = pipeline
@@ -206,11 +206,11 @@ def test_a_pipeline_without_writers_passes_the_workspace_on() -> None:
     assert made["outputParameters"]["otherName"] == "${plain.output.result.otherName}"
 
 
-@pytest.mark.parametrize("first", ["import perago.pipeline.graph", "from perago import pipeline", "import perago"])
+@pytest.mark.parametrize("first", ["import perago.pipelines.graph", "from perago import pipeline", "import perago"])
 def test_the_decorator_and_its_package_have_one_name(first: str) -> None:
     code = f"""
 {first}
-import perago.pipeline.graph as graph
+import perago.pipelines.graph as graph
 from perago import Flow, pipeline, task
 from pydantic import BaseModel
 class P(BaseModel):
@@ -220,7 +220,7 @@ def t(params: P) -> P: ...
 @pipeline(name="p", owner_email="a@example.com")
 def p(flow: Flow) -> None:
     flow.step(t)
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines.flow import pipeline_of
 print(isinstance(pipeline_of(p), graph.Pipeline))
 """
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "True\n"

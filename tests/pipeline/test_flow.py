@@ -2,8 +2,8 @@ from pydantic import BaseModel
 from tests.support.pipeline_tasks import plain, write
 
 from perago import Flow, pipeline
-from perago.pipeline import compiler, graph
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import compiler, graph
+from perago.pipelines.flow import pipeline_of
 
 
 class Inputs(BaseModel):

@@ -9,8 +9,8 @@ from tests.support.pipeline_tasks import plain, write, write_one
 from tests.support.workflow_driver import FAIL_ONCE, Json, WorkflowDriver
 
 from perago import Flow, pipeline, task
-from perago.pipeline import compiler
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import compiler
+from perago.pipelines.flow import pipeline_of
 
 LANES = 4
 

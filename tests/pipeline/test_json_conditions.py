@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from perago.pipeline import conditions, graph
-from perago.pipeline.conditions import Known, compare, holds, resolve
-from perago.pipeline.graph import Comparison
+from perago.pipelines import conditions, graph
+from perago.pipelines.conditions import Known, compare, holds, resolve
+from perago.pipelines.graph import Comparison
 
 KNOWN = Known(
     inputs={"n": 3, "inner": {"word": "x"}, "nothing": None},

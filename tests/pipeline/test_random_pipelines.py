@@ -17,8 +17,8 @@ from tests.support.worker_harness import WorkerHarness, open_harness
 
 from perago.dev.stack import Endpoints
 from perago.model import BranchName, CommitId, WorkflowId
-from perago.pipeline import compiler, graph
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import compiler, graph
+from perago.pipelines.flow import pipeline_of
 from perago.protocol.statuses import TaskState
 from perago.testing import PipelineRun, run_pipeline
 

@@ -14,8 +14,8 @@ from perago.conductor import workflow_registration
 from perago.conductor.client import ConductorClient
 from perago.conductor.registration import FieldChange, Verdict
 from perago.dev.stack import Endpoints
-from perago.pipeline import compiler, graph
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import compiler, graph
+from perago.pipelines.flow import pipeline_of
 
 
 def every_construct(name: str, at_most: int = 2) -> graph.Pipeline:

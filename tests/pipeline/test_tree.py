@@ -4,8 +4,8 @@ from pydantic import BaseModel
 from tests.support.pipeline_tasks import Nested, one, plain, read, write
 
 from perago import Flow, pipeline
-from perago.pipeline import tree
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import tree
+from perago.pipelines.flow import pipeline_of
 
 
 class Given(BaseModel):

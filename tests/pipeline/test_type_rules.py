@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, NewType
 import pytest
 from pydantic import BaseModel, Field
 
-from perago.pipeline import type_rules
-from perago.pipeline.model_fields import Form
-from perago.pipeline.type_rules import Forms
+from perago.pipelines.declaration import type_rules
+from perago.pipelines.declaration.model_fields import Form
+from perago.pipelines.declaration.type_rules import Forms
 
 
 class Colour(StrEnum):

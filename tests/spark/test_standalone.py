@@ -92,17 +92,16 @@ def published(harness: SparkHarness, path: str) -> list[int]:
 
 def test_tasks_that_race_their_own_copies_write_every_row_once(harness: SparkHarness) -> None:
     """The last task is slow enough to be started a second time elsewhere."""
-    a = harness.scene.a
+    a, copies = harness.scene.a, list[int]()
 
     def body(workspace: SparkWorkspace) -> object:
         slow = rows(workspace, 8, "if(id = 7, 4000, 200)")
         slow.write.partitionBy("slept").mode("overwrite").parquet(workspace.output("out"))
-        return {"copies": killed_tasks(workspace)}
+        copies.append(killed_tasks(workspace))
+        return {}
 
-    outcome = harness.run(body)
-    assert completed(outcome)
-    assert outcome.output is not None
-    assert outcome.output["result"] == {"copies": 1}
+    assert completed(harness.run(body))
+    assert copies[0] > 0
     assert harness.head().parents == (a,)
     assert published(harness, "out") == list(range(8))
     assert all("/part-" in path for path in harness.paths() if path.startswith("in/out"))

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.support.workflow_driver import Json, WorkflowDriver
 
-from perago.pipeline import compiler
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import compiler
+from perago.pipelines.flow import pipeline_of
 
 WORKSPACE = {"repository": "r", "branch": "main", "ref_type": "commit", "ref": "0"}
 

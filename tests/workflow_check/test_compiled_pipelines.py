@@ -12,8 +12,8 @@ from tests.support.pipeline_tasks import Nested, Numbers, one, plain, read, writ
 from tests.support.workflow_json import EVERY_TASK, START, Json, declared, findings
 
 from perago import Flow, pipeline
-from perago.pipeline import compiler, graph
-from perago.pipeline.flow import pipeline_of
+from perago.pipelines import compiler, graph
+from perago.pipelines.flow import pipeline_of
 from perago.workflow_check.definition import Task, definitions
 
 OWNER = "tests@example.com"

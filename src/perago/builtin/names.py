@@ -2,7 +2,7 @@
 
 from perago.declare.controls import RetryPolicy, TaskControls, TimeoutPolicy
 from perago.model import TaskType
-from perago.pipeline.conductor_tasks import FORK_TASK, JOIN_TASK
+from perago.pipelines.compiled.conductor_tasks import FORK_TASK, JOIN_TASK
 
 FORK = TaskType(FORK_TASK)
 JOIN = TaskType(JOIN_TASK)

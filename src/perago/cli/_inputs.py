@@ -8,8 +8,8 @@ from perago import distribution, settings
 from perago.declare import module_loader, module_names
 from perago.declare.task import TaskDeclaration
 from perago.errors import TaskDefinitionError
-from perago.pipeline import loader
-from perago.pipeline.graph import Pipeline
+from perago.pipelines import loader
+from perago.pipelines.graph import Pipeline
 from perago.terminal import console
 
 

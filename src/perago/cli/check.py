@@ -10,8 +10,8 @@ from perago import settings
 from perago.cli import _inputs, _workflow_files
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
-from perago.pipeline import loader, tree
-from perago.pipeline.graph import Pipeline
+from perago.pipelines import loader, tree
+from perago.pipelines.graph import Pipeline
 from perago.terminal import console
 
 Declared = TaskDeclaration | Pipeline

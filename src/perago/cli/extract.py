@@ -11,8 +11,8 @@ from rich.text import Text
 from perago.cli import _inputs
 from perago.declare import taskdef
 from perago.errors import SetupError
-from perago.pipeline import compiler
-from perago.pipeline.graph import Pipeline
+from perago.pipelines import compiler
+from perago.pipelines.graph import Pipeline
 from perago.terminal import console
 
 Output = Annotated[

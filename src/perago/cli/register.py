@@ -14,8 +14,8 @@ from perago.conductor.workflow_registration import WorkflowRegistration
 from perago.declare import taskdef
 from perago.declare.task import TaskDeclaration
 from perago.operate import submission
-from perago.pipeline import compiler
-from perago.pipeline.graph import Pipeline
+from perago.pipelines import compiler
+from perago.pipelines.graph import Pipeline
 from perago.terminal import console
 
 Registered = registration.Registration | WorkflowRegistration

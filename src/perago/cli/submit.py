@@ -17,8 +17,8 @@ from perago.errors import SetupError
 from perago.model import WorkflowId
 from perago.operate import servers, submission
 from perago.operate.submission import Base, Registered
-from perago.pipeline import inputs, one_step
-from perago.pipeline.graph import Pipeline
+from perago.pipelines import inputs, one_step
+from perago.pipelines.graph import Pipeline
 from perago.terminal import console
 
 RepositoryOption = Annotated[

@@ -18,8 +18,8 @@ from perago.model import BranchName, Commit, CommitId, LakeAccess, Repository, W
 from perago.operate import import_folder, servers, submission, watching
 from perago.operate.import_folder import ImportTarget
 from perago.operate.run_state import RunReader, RunState
-from perago.pipeline import inputs, loader
-from perago.pipeline.graph import Pipeline
+from perago.pipelines import inputs, loader
+from perago.pipelines.graph import Pipeline
 from perago.settings import ConductorAccess
 from perago.workspace import path_mapping
 

@@ -19,7 +19,7 @@ from perago.executor import interruption, process_start
 from perago.local_run import environment, local_attempts, messages, pipeline_run
 from perago.local_run.local_attempts import Surroundings, object_prefix
 from perago.local_run.step_run import StepRun
-from perago.pipeline import graph, inputs, loader
+from perago.pipelines import graph, inputs, loader
 from perago.provision.progress import InstallProgress
 from perago.spark import engine
 from perago.spark import options as spark_options

@@ -22,7 +22,7 @@ from perago.events import Done, Event
 from perago.executor import interruption, process_start, process_state, source_files, supervisor_channel
 from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
 from perago.model import LakeAccess, Outcome, WorkspaceRef
-from perago.pipeline import loader
+from perago.pipelines import loader
 from perago.protocol import decision
 from perago.provision.progress import InstallProgress
 from perago.spark import engine

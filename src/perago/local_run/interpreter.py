@@ -12,7 +12,7 @@ from perago.local_run import changes
 from perago.local_run.local_attempts import AttemptRun, LocalAttempts
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
-from perago.pipeline import conditions, graph, inputs, reference_names
+from perago.pipelines import conditions, graph, inputs, reference_names
 
 _FORK, _JOIN = module_loader.only_task(fork), module_loader.only_task(join)
 

@@ -16,7 +16,7 @@ from perago.local_run import changes, environment, folder_lake, local_attempts
 from perago.local_run.interpreter import Interpreter
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import FilePath, ObjectPath
-from perago.pipeline import graph, inputs
+from perago.pipelines import graph, inputs
 from perago.protocol.statuses import WorkflowState
 
 

@@ -19,8 +19,8 @@ from perago.model import BranchName, Commit, CommitId, Repository, TaskType, Wor
 from perago.operate import evidence, recovery
 from perago.operate.evidence import Evidence
 from perago.operate.servers import Servers
-from perago.pipeline import compiler
-from perago.pipeline.graph import Pipeline
+from perago.pipelines import compiler
+from perago.pipelines.graph import Pipeline
 from perago.protocol import head
 
 WORKER_SECONDS = 120.0

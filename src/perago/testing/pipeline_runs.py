@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from perago.errors import SetupError, TaskDefinitionError
 from perago.local_run import pipeline_run
 from perago.local_run.changes import ChangeKind, unified
-from perago.pipeline import flow, graph, loader
+from perago.pipelines import flow, graph, loader
 from perago.protocol.statuses import WorkflowState
 from perago.testing import runs
 from perago.testing.runs import Files, TaskRun

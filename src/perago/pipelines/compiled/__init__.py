@@ -1,0 +1,1 @@
+"""The parts of a compiled pipeline: Conductor's tasks, expressions and conditions."""
