@@ -69,7 +69,8 @@ def collect(lanes: LaneScene, polled: Polled, act: Callable[[], None], conductor
             await asyncio.to_thread(eventually, lambda: len(asked) > 2, within=20, what="three questions")
             assert lanes.lane_branches(), "the workflow runs"
             act()
-            await asyncio.to_thread(eventually, lambda: not lanes.lane_branches(), within=20, what="the end of the branches")
+            await asyncio.to_thread(eventually, lambda: logged, within=20, what="the end of the branches")
+            assert not lanes.lane_branches()
             running.cancel()
 
     asyncio.run(work())
