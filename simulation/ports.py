@@ -94,6 +94,9 @@ class NetConductor:
         del attempt, timeout
         self.actor.call("report", lambda: self._take(outcome))
 
+    def decide(self, workflow_id: WorkflowId) -> None:
+        """Not a request here: the in-memory Conductor looks at the workflow with each report."""
+
 
 class NetWorkspace(DictWorkspace):
     """A dictionary of files that is read from the lake and written to it without a disk."""
