@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.server)
         if item.path.is_relative_to(SLOW_TESTS):
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.no_cover)  # tracing would double the time, and quicker tests cover the same lines
     items.sort(key=lambda item: (not item.path.name.startswith("test_kill"), item.path.parent not in LONG_TESTS))
 

@@ -55,7 +55,7 @@ def check(lanes: LaneScene, base: Mapping[str, bytes], given_edits: list[Edits])
 
 
 @given(base=FILES, edits=LANES, defective=st.booleans())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_lanes_in_memory(base: dict[str, bytes], edits: list[Edits], defective: bool) -> None:
     lanes = LaneScene(memory_scene())
     cast("MemoryLake", lanes.scene.lake).merges_with_defects = defective

@@ -38,7 +38,7 @@ def described(pipeline: Callable[..., Result]) -> graph.Pipeline:
     return found
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 @given(random_pipelines.plans())
 def test_a_random_pipeline_runs_without_servers(plan: Plan) -> None:
     run = run_locally(declare(plan, "local"), plan)

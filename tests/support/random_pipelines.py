@@ -6,6 +6,7 @@ A plan has numbers in the places of references: each picks one of the values tha
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from hypothesis import assume
@@ -361,10 +362,12 @@ _inputs = st.fixed_dictionaries(
 )
 
 
+@cache  # hypothesis examines every new strategy, which takes longer than an example
 def _blocks(depth: int, *, in_loop: bool) -> st.SearchStrategy[Block]:
     return st.lists(_nodes(depth, in_loop=in_loop), min_size=1, max_size=3).map(tuple)
 
 
+@cache
 def _nodes(depth: int, *, in_loop: bool) -> st.SearchStrategy[Node]:
     if depth == 0:
         return _steps
@@ -385,9 +388,12 @@ def _nodes(depth: int, *, in_loop: bool) -> st.SearchStrategy[Node]:
     return st.one_of(kinds)
 
 
+_bodies = st.lists(_nodes(_DEPTH, in_loop=False), min_size=2, max_size=4).map(tuple)
+
+
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    body = tuple(draw(st.lists(_nodes(_DEPTH, in_loop=False), min_size=2, max_size=4)))
+    body = draw(_bodies)
     assume(steps_of(body) <= _MOST_STEPS)
     return Plan(
         body, draw(_inputs), draw(st.none() | st.none() | st.integers(0, 30)), draw(st.sampled_from(["fail", "terminal"]))

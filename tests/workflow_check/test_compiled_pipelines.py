@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from tests.support.pipeline_tasks import Nested, Numbers, one, plain, read, write, write_one
@@ -99,13 +99,11 @@ def compiled(pipeline: graph.Pipeline) -> list[Json]:
     return [compiler.workflow(one) for one in (*pipeline.called(), pipeline)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(pipelines())
 def test_a_compiled_pipeline_has_no_finding(pipeline: graph.Pipeline) -> None:
     assert findings(compiled(pipeline), EVERY_TASK) == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(pipelines(), st.data())
 def test_a_writer_that_starts_from_the_input_instead_is_found(pipeline: graph.Pipeline, data: st.DataObject) -> None:
     documents = copy.deepcopy(compiled(pipeline))

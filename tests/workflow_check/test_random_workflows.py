@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from tests.support.workflow_json import (
     EVERY_TASK,
@@ -100,7 +100,6 @@ WORKFLOWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.one_of(WORKFLOWS, st.lists(WORKFLOWS, max_size=3), VALUES))
 def test_no_definition_crashes_the_checker(document: object) -> None:
     for level, ref, text in findings(document, EVERY_TASK):
@@ -227,7 +226,6 @@ def wired(draw: st.DrawFn) -> Json:
     return workflow(set_variable("first", v=START), block(2))
 
 
-@settings(max_examples=150, deadline=None)
 @given(wired())
 def test_the_verdict_is_that_of_running_every_path(document: Json) -> None:
     count = choice_count(document["tasks"])
