@@ -367,7 +367,7 @@ def test_a_pipeline_with_lanes_that_write(stack: Endpoints, tmp_path: Path) -> N
             (tmp_path / f"{workers.prefix}_{name}.py").write_text(text.replace("{prefix}", workers.prefix))
         module = f"{workers.prefix}_lanes"
         seed = workers.seed()
-        workers.start(module, jobs=2)
+        workers.start(module, jobs=2, PERAGO_SERVE_BUILT_IN_TASKS="true")
         program = [sys.executable, "-c", "from perago.cli.main import main; main()"]
 
         def perago(*arguments: str) -> subprocess.CompletedProcess[str]:
