@@ -96,6 +96,7 @@ def test_without_its_lane_a_retried_step_says_what_to_do(harness: PublicationHar
     assert harness.worker_harness.ended(workflow) == "FAILED"
     until_no_lane_is_left(harness, workflow)
     harness.worker_harness.real.call("POST", f"/workflow/{workflow}/retry")
+    eventually(lambda: len(harness.attempts(workflow, "two")) > 1, what="the retried step")
     assert harness.worker_harness.ended(workflow) == "FAILED"
     assert "`perago retry` restores them" in harness.attempts(workflow, "two")[-1]["reasonForIncompletion"]
 
