@@ -154,7 +154,8 @@ def test_forks_inside_a_loop(driver: WorkflowDriver) -> None:
     assert run["output"]["total"] == 3
 
 
-@pytest.mark.parametrize("count", [0, 1, 500])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("count", [0, 1, 50, pytest.param(500, marks=pytest.mark.chaos)])
 def test_each_returns_the_results_in_the_order_of_the_items(driver: WorkflowDriver, count: int) -> None:
     @pipeline(name=own_name(), owner_email=OWNER)
     def many(flow: Flow, inputs: Given) -> Results:
