@@ -10,8 +10,6 @@ from tests.support.lanes_kill_matrix import Lanes
 
 from perago.dev.stack import Endpoints
 
-pytestmark = pytest.mark.xdist_group("built-in tasks")
-
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("phases", lanes_kill_matrix.kill_row())

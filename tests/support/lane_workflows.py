@@ -20,10 +20,16 @@ def forked(lanes: Mapping[str, Sequence[Json]], workspace: str = INPUT) -> list[
     """`begin`, the lanes side by side, and `end`. A lane without a step that writes is joined as the fork left it."""
     begin = built_in("perago.fork", "begin", workspace, {"lanes": list(lanes)})
     left = {name: f"${{{steps[-1]['taskReferenceName']}.output.workspace}}" for name, steps in lanes.items()}
-    fork = {"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN", "forkTasks": [list(one) for one in lanes.values()]}
-    last = [steps[-1]["taskReferenceName"] for steps in lanes.values()]
-    join = {"name": "join", "taskReferenceName": "join", "type": "JOIN", "joinOn": last}
+    tasks = [[*steps, _done(name)] for name, steps in lanes.items()]
+    fork = {"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN", "forkTasks": tasks}
+    join = {"name": "join", "taskReferenceName": "join", "type": "JOIN", "joinOn": [f"{name}_done" for name in lanes]}
     return [begin, fork, join, built_in("perago.join", "end", workspace, {"lanes": left})]
+
+
+def _done(lane_name: str) -> Json:
+    """What the JOIN waits for: it fails if it looks at a step between its failure and its retry."""
+    ref = f"{lane_name}_done"
+    return {"name": ref, "taskReferenceName": ref, "type": "JSON_JQ_TRANSFORM", "inputParameters": {"queryExpression": "true"}}
 
 
 def built_in(name: str, reference: str, workspace: str, params: Json) -> Json:

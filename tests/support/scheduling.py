@@ -1,12 +1,20 @@
-"""Which tests run in one process of a parallel run: those of a file, and those of files that share what is slow to start."""
+"""Which tests run in one process of a parallel run: those of a file, and those of files that share something."""
 
 from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = {
     "warm driver": {f"tests/spark/test_{name}.py" for name in ("attempts", "delta", "isolation", "tables")},
     "own servers": {"tests/dev/test_stack.py", "tests/supervisor/test_kill_servers.py"},
+    "built-in tasks": {
+        "tests/builtin/test_end_to_end.py",
+        "tests/builtin/test_kill_lanes.py",
+        "tests/operate/test_submit.py",
+        "tests/pipeline/test_compiled_runs.py",
+        "tests/pipeline/test_random_pipelines.py",
+    },
 }
-"""Each process that runs one of them starts a Spark driver, or a Conductor, which takes longer than most of the tests."""
+"""Each process that runs one of the first two groups starts a Spark driver, or a Conductor, which takes longer than most of the
+tests. Those of the last serve the built-in tasks, and would take them from each other."""
 _GROUPS = {file: group for group, files in TOGETHER.items() for file in files}
 
 
