@@ -40,7 +40,7 @@ dev: $(READY) ## a real Conductor and a real lakeFS until Ctrl-C
 
 .PHONY: quick
 quick: $(READY) ## every test that needs no server
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal -m "not server and not slow and not chaos" $(TEST_ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal -m "not server and not slow and not chaos" $(TEST_ARGS)
 
 .PHONY: test
 test: lint ## lint, then every test but the long ones of chaos, on one pair of servers; TEST_ARGS='tests/lake -k merge' selects
@@ -54,7 +54,7 @@ endif
 
 .PHONY: coverage
 coverage: $(READY) ## the lines of the package that make quick does not reach
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal -m "not server and not slow and not chaos" \
+	$(BIN)/pytest -n 3 --dist worksteal -m "not server and not slow and not chaos" \
 	  --cov --cov-report=term-missing:skip-covered --cov-fail-under=0 $(TEST_ARGS)
 
 .PHONY: chaos
@@ -82,7 +82,7 @@ soak: $(READY) ## workers under random kills and network faults, then the protoc
 
 .PHONY: bench
 bench: $(READY) ## every benchmark with its targets, on servers of its own; QUICK=1 takes minutes instead of hours
-	@failed=0; for script in workspace fence contention worker spark; do \
+	@failed=0; for script in workspace fence contention worker pipeline spark; do \
 	  PYTHONPATH=. $(BIN)/python bench/$$script.py $(if $(QUICK),--quick) || failed=1; \
 	done; exit $$failed
 

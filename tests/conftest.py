@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import secrets
+import signal
 import socket
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -29,7 +30,11 @@ from perago.spark import runtime
 
 TESTS = Path(__file__).parent
 SLOW_TESTS = TESTS / "simulation"
-LONG_TESTS = {*(TESTS / name for name in ("dev", "docs", "publication", "spark", "supervisor")), SLOW_TESTS}
+LONG_TESTS = {*(TESTS / name for name in ("cli", "dev", "docs", "executor", "publication", "spark", "supervisor")), SLOW_TESTS}
+LONGEST_TESTS = {
+    *TESTS.rglob("test_kill*.py"),
+    *(TESTS / name for name in ("examples/test_demo_backfill.py", "pipeline/test_random_pipelines.py", "cli/test_run.py")),
+}
 SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "checker"})
 _REUSE = "PERAGO_TEST_STACK"
 _STARTED_HERE: list[stacks.Stack] = []
@@ -42,6 +47,10 @@ _TRACES = pytest.StashKey[RunTraces]()
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=200)
 settings.load_profile("steady")
+
+# A shell without job control starts background jobs with these ignored, and every program that a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.no_cover)  # tracing would double the time, and quicker tests cover the same lines
-    items.sort(key=lambda item: (not item.path.name.startswith("test_kill"), item.path.parent not in LONG_TESTS))
+    items.sort(key=lambda item: (item.path not in LONGEST_TESTS, item.path.parent not in LONG_TESTS))
 
 
 @pytest.hookimpl(optionalhook=True)
