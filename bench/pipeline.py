@@ -6,9 +6,10 @@ Overhead: a pipeline is submitted as `perago submit` does it, and the same workf
 (the head of the branch, the start). The two take turns with one worker; the time is from the first request to the end of the run
 by Conductor's clock, on the same machine.
 
-Lanes: `flow.each` over lanes that each write many small files. The join is compared with a plain merge of the same commits, one
-after another, which verifies nothing. Its requests are counted by lakeFS, its memory is the peak of the executor. The same lanes
-in a repository with many other objects show whether the time follows what changed. Exit code 1 if a target is missed.
+Lanes: `flow.each` over lanes that each write many small files. The join is compared with the least that its work takes: a plain
+merge of the same commits, one after another, one listing of what each lane and all of them changed, and the publication of one
+small file. lakeFS counts its requests, its memory is the peak of the executor. The same lanes also run in a repository with many
+other objects. Exit code 1 if a target is missed.
 """
 
 import argparse
@@ -46,8 +47,7 @@ ROOT = Path(__file__).parent.parent
 MAIN = BranchName("main")
 PATIENCE = 1200.0
 OVERHEAD = 1.02
-JOIN_RATIO = 2.0
-OTHER_OBJECTS_RATIO = 1.5
+JOIN_RATIO = 1.5
 MEMORY_MB = 250
 TASKS = ("append", "fill")
 Json = Mapping[str, Any]
@@ -56,15 +56,17 @@ Json = Mapping[str, Any]
 @dataclass(frozen=True)
 class Size:
     rounds: int
-    seconds: float
-    """The work of each step."""
     lanes: int
     files: int
+    lane_rounds: int
     others: int
     """Other objects in the second repository of lanes."""
 
 
-FULL, QUICK = Size(15, 0.5, 100, 1000, 50_000), Size(3, 0.3, 20, 100, 2_000)
+FULL = Size(rounds=15, lanes=100, files=1000, lane_rounds=1, others=50_000)
+QUICK = Size(rounds=3, lanes=10, files=100, lane_rounds=2, others=2_000)
+STEP_SECONDS = 1.0
+"""The work of a step. Conductor's queue hands out a task up to a tenth of a second late, which is noise beside shorter steps."""
 
 
 class Bench:
@@ -147,20 +149,20 @@ class Bench:
 
 
 def overhead(bench: Bench, pipeline: Pipeline, by_hand: Json) -> dict[str, float]:
-    inputs = {"seconds": bench.size.seconds}
     bench.register_by_hand(by_hand)
     declared: list[float] = []
     written: list[float] = []
     steps: list[float] = []
+    turns: list[Callable[[Repository, Json], None]] = [
+        lambda repository, inputs: declared.append(_seconds(bench, lambda: bench.submit(pipeline, repository, inputs), steps)),
+        lambda repository, inputs: written.append(_seconds(bench, lambda: bench.start_by_hand(by_hand, repository, inputs), [])),
+    ]
     for number in range(bench.size.rounds + 1):
-        with bench.repository() as one, bench.repository() as other:
-            turns: list[Callable[[], None]] = [
-                lambda: declared.append(_seconds(bench, lambda: bench.submit(pipeline, one, inputs), steps)),
-                lambda: written.append(_seconds(bench, lambda: bench.start_by_hand(by_hand, other, inputs), [])),
-            ]
-            for turn in turns if number % 2 else reversed(turns):
-                turn()
-    # The first of each waits for the worker's start and for registration.
+        for turn in turns if number % 2 else reversed(turns):
+            with bench.repository() as repository:
+                turn(repository, {"seconds": STEP_SECONDS if number else 0})
+        print(f"  {pipeline.name}: round {number} of {bench.size.rounds}", file=sys.stderr)
+    # The first round waits for registration.
     of_pipeline, of_hand = statistics.median(declared[1:]), statistics.median(written[1:])
     return {"pipeline": of_pipeline, "by_hand": of_hand, "steps": statistics.median(steps[1:]), "ratio": of_pipeline / of_hand}
 
@@ -177,8 +179,21 @@ def _seconds(bench: Bench, start: Callable[[], WorkflowId], steps: list[float]) 
 # lanes
 
 
-def lanes(bench: Bench, pipeline: Pipeline, worker: int, others: int) -> dict[str, float]:
-    """One run of the lanes in a repository with so many other objects."""
+def lanes(bench: Bench, pipeline: Pipeline, worker: int) -> tuple[dict[str, float], dict[str, float]]:
+    """The quickest run of the lanes in an empty repository, and in one with other objects; they take turns."""
+    alone: list[dict[str, float]] = []
+    beside: list[dict[str, float]] = []
+    for _ in range(bench.size.lane_rounds):
+        alone.append(_run_lanes(bench, pipeline, worker, 0))
+        beside.append(_run_lanes(bench, pipeline, worker, bench.size.others))
+    return min(alone, key=_join_seconds), min(beside, key=_join_seconds)
+
+
+def _join_seconds(run: dict[str, float]) -> float:
+    return run["join"]
+
+
+def _run_lanes(bench: Bench, pipeline: Pipeline, worker: int, others: int) -> dict[str, float]:
     size = bench.size
     with bench.repository() as repository:
         base = _with_others(bench, repository, others)
@@ -187,16 +202,18 @@ def lanes(bench: Bench, pipeline: Pipeline, worker: int, others: int) -> dict[st
         ended = bench.ended(run)
         requests = bench.store.requests() - before
         joined = next(task for task in ended["tasks"] if task["taskType"] == names.JOIN)
-        commits = [task["outputData"]["workspace"]["ref"] for task in ended["tasks"] if task["taskType"].endswith(".fill")]
+        commits = [task["outputData"]["workspace"]["ref"] for task in ended["tasks"] if task["taskType"] == "SUB_WORKFLOW"]
         head = bench.lake.head(repository, MAIN)
         if head.parents != (base,):
             raise SystemExit(f"the lanes were not published as one commit on {base}: {head.parents}")
         changed = sum(1 for _ in bench.lake.differences(repository, base, head.id))
         if changed != size.lanes * size.files:
             raise SystemExit(f"{changed} objects were published instead of {size.lanes * size.files}")
+        print(f"  {size.lanes} lanes of {size.files} files beside {others} other objects", file=sys.stderr)
         return {
             "join": (joined["endTime"] - joined["startTime"]) / 1000,
             "merges": _plain_merges(bench, repository, base, commits),
+            "listings": _listings(bench, repository, base, [*commits, head.id]),
             "requests": requests,
             "memory_mb": _peak_memory_mb(worker),
             "run": (ended["endTime"] - ended["createTime"]) / 1000,
@@ -235,6 +252,15 @@ def _plain_merges(bench: Bench, repository: Repository, base: CommitId, commits:
     return time.perf_counter() - began
 
 
+def _listings(bench: Bench, repository: Repository, base: CommitId, commits: Sequence[str]) -> float:
+    """Seconds to list what each of the commits changed."""
+    began = time.perf_counter()
+    for commit in commits:
+        for _ in bench.lake.differences(repository, base, CommitId(commit)):
+            pass
+    return time.perf_counter() - began
+
+
 def _peak_memory_mb(worker: int) -> float:
     """The peak of the worker's largest process so far."""
     found, todo = [0], [worker]
@@ -263,11 +289,12 @@ def measure(stack: Endpoints, size: Size) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="perago-bench-") as name:
         bench = Bench(stack, size, Path(name))
         with bench.worker() as worker:
+            alone, beside = lanes(bench, declared(_pipelines.lanes), worker.pid)
             return {
                 "row": overhead(bench, declared(_pipelines.row), _pipelines.row_by_hand()),
                 "branching": overhead(bench, declared(_pipelines.branching), _pipelines.branching_by_hand()),
-                "lanes": lanes(bench, declared(_pipelines.lanes), worker.pid, 0),
-                "lanes_beside_others": lanes(bench, declared(_pipelines.lanes), worker.pid, size.others),
+                "lanes": alone,
+                "lanes_beside_others": beside,
             }
 
 
@@ -276,15 +303,18 @@ def targets(found: dict[str, Any], size: Size) -> list[tuple[str, bool]]:
         (f"{name}: {found[name]['ratio']:.3f} x the workflow written by hand <= {OVERHEAD}", found[name]["ratio"] <= OVERHEAD)
         for name in ("row", "branching")
     ]
-    alone, beside = found["lanes"], found["lanes_beside_others"]
-    ratio, growth = alone["join"] / alone["merges"], beside["join"] / alone["join"]
-    memory = max(alone["memory_mb"], beside["memory_mb"])
-    return [
-        *rows,
-        (f"join of {size.lanes} lanes: {ratio:.2f} x plain merges <= {JOIN_RATIO}", ratio <= JOIN_RATIO),
-        (f"beside {size.others} other objects: {growth:.2f} x <= {OTHER_OBJECTS_RATIO}", growth <= OTHER_OBJECTS_RATIO),
-        (f"peak memory of the executor {memory:.0f} MB <= {MEMORY_MB} MB", memory <= MEMORY_MB),
-    ]
+    for name, beside in (("lanes", ""), ("lanes_beside_others", f" beside {size.others} other objects")):
+        one = found[name]
+        ratio = one["join"] / (one["merges"] + one["listings"] + _publication_seconds(found["row"]))
+        text = f"join of {size.lanes} lanes{beside}: {ratio:.2f} x merges, listings and one publication <= {JOIN_RATIO}"
+        rows.append((text, ratio <= JOIN_RATIO))
+        rows.append((f"peak memory of the executor {one['memory_mb']:.0f} MB <= {MEMORY_MB} MB", one["memory_mb"] <= MEMORY_MB))
+    return rows
+
+
+def _publication_seconds(row: dict[str, float]) -> float:
+    """What a step of the row takes beside its work."""
+    return row["steps"] / 5 - STEP_SECONDS
 
 
 def main() -> int:
@@ -308,7 +338,8 @@ def main() -> int:
     for name in ("lanes", "lanes_beside_others"):
         one = found[name]
         print(
-            f"{name:20} join {one['join']:.2f} s, plain merges {one['merges']:.2f} s, {one['requests']} requests, "
+            f"{name:20} join {one['join']:.2f} s, plain merges {one['merges']:.2f} s, listings {one['listings']:.2f} s, "
+            f"{one['requests']} requests, "
             f"executor {one['memory_mb']:.0f} MB, whole run {one['run']:.1f} s"
         )
     rows = targets(found, size)
