@@ -1,6 +1,6 @@
 """Measures what a pipeline adds to its steps, and what the join of many writing lanes costs, on a real Conductor and lakeFS.
 
-    PYTHONPATH=. .venv/bin/python bench/pipeline.py [--quick] [--json FILE] [--stack FILE]
+    PYTHONPATH=. .venv/bin/python bench/pipeline.py [--quick] [--json FILE] [--stack FILE] [--case NAME]
 
 Overhead: a pipeline is submitted as `perago submit` does it, and the same workflow, written by hand, is started by two requests
 (the head of the branch, the start). The two take turns with one worker; the time is from the first request to the end of the run
@@ -50,6 +50,7 @@ OVERHEAD = 1.02
 JOIN_RATIO = 1.5
 MEMORY_MB = 250
 TASKS = ("append", "fill")
+CASES = ("lanes", "row", "branching")
 Json = Mapping[str, Any]
 
 
@@ -277,7 +278,7 @@ def _peak_memory_mb(worker: int) -> float:
 # report
 
 
-def measure(stack: Endpoints, size: Size) -> dict[str, Any]:
+def measure(stack: Endpoints, size: Size, cases: Sequence[str]) -> dict[str, Any]:
     os.environ["BENCH_TASK"] = f"bench-{uuid.uuid4().hex[:8]}"
     from bench import _pipelines  # noqa: PLC0415  the names of its tasks come from the environment
 
@@ -289,32 +290,35 @@ def measure(stack: Endpoints, size: Size) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="perago-bench-") as name:
         bench = Bench(stack, size, Path(name))
         with bench.worker() as worker:
-            alone, beside = lanes(bench, declared(_pipelines.lanes), worker.pid)
-            return {
-                "row": overhead(bench, declared(_pipelines.row), _pipelines.row_by_hand()),
-                "branching": overhead(bench, declared(_pipelines.branching), _pipelines.branching_by_hand()),
-                "lanes": alone,
-                "lanes_beside_others": beside,
-            }
+            found: dict[str, Any] = {}
+            if "lanes" in cases:
+                found["lanes"], found["lanes_beside_others"] = lanes(bench, declared(_pipelines.lanes), worker.pid)
+            if "row" in cases:
+                found["row"] = overhead(bench, declared(_pipelines.row), _pipelines.row_by_hand())
+            if "branching" in cases:
+                found["branching"] = overhead(bench, declared(_pipelines.branching), _pipelines.branching_by_hand())
+            return found
 
 
 def targets(found: dict[str, Any], size: Size) -> list[tuple[str, bool]]:
     rows = [
         (f"{name}: {found[name]['ratio']:.3f} x the workflow written by hand <= {OVERHEAD}", found[name]["ratio"] <= OVERHEAD)
         for name in ("row", "branching")
+        if name in found
     ]
     for name, beside in (("lanes", ""), ("lanes_beside_others", f" beside {size.others} other objects")):
-        one = found[name]
-        ratio = one["join"] / (one["merges"] + one["listings"] + _publication_seconds(found["row"]))
+        if (one := found.get(name)) is None:
+            continue
+        ratio = one["join"] / (one["merges"] + one["listings"] + _publication_seconds(found.get("row")))
         text = f"join of {size.lanes} lanes{beside}: {ratio:.2f} x merges, listings and one publication <= {JOIN_RATIO}"
         rows.append((text, ratio <= JOIN_RATIO))
         rows.append((f"peak memory of the executor {one['memory_mb']:.0f} MB <= {MEMORY_MB} MB", one["memory_mb"] <= MEMORY_MB))
     return rows
 
 
-def _publication_seconds(row: dict[str, float]) -> float:
-    """What a step of the row takes beside its work."""
-    return row["steps"] / 5 - STEP_SECONDS
+def _publication_seconds(row: dict[str, float] | None) -> float:
+    """What a step of the row takes beside its work; nothing if that was not measured."""
+    return 0.0 if row is None else row["steps"] / 5 - STEP_SECONDS
 
 
 def main() -> int:
@@ -322,20 +326,21 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, lanes and files")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
+    parser.add_argument("--case", action="append", choices=CASES, help="only this case; all by default")
     options = parser.parse_args()
-    size = QUICK if options.quick else FULL
+    size, cases = QUICK if options.quick else FULL, options.case or CASES
     if options.stack is not None:
-        found = measure(Endpoints.from_json(options.stack.read_text()), size)
+        found = measure(Endpoints.from_json(options.stack.read_text()), size, cases)
     else:
         with Stack() as stack:
-            found = measure(stack.endpoints, size)
-    for name in ("row", "branching"):
+            found = measure(stack.endpoints, size, cases)
+    for name in [name for name in ("row", "branching") if name in found]:
         one = found[name]
         print(
             f"{name:10} pipeline {one['pipeline']:.3f} s, by hand {one['by_hand']:.3f} s, its steps alone {one['steps']:.3f} s, "
             f"added {1000 * (one['pipeline'] - one['by_hand']):.0f} ms"
         )
-    for name in ("lanes", "lanes_beside_others"):
+    for name in [name for name in ("lanes", "lanes_beside_others") if name in found]:
         one = found[name]
         print(
             f"{name:20} join {one['join']:.2f} s, plain merges {one['merges']:.2f} s, listings {one['listings']:.2f} s, "
