@@ -117,15 +117,28 @@ def test_workflow_is_looked_at_again_after_a_report_that_may_have_waited_for_its
     assert (delivery, server.decisions) == (reporting.Accepted(sent=1), decisions)
 
 
-def test_unread_spares_the_first_read_and_no_other() -> None:
-    server = Faulty(task=[fail(AssertionError("read before the report"))])
-    attempt = polled(server)
-    server.faults["reply"] = [server.faults["task"].clear]
+def deliver_unread(server: FakeConductor, attempt: Attempt) -> reporting.Delivery:
     clock = Clock()
-    delivery = reporting.deliver(
-        server, attempt, DONE, deadline=30, request_timeout=5, unread=True, clock=clock, sleep=clock.sleep
-    )
-    assert delivery == reporting.Accepted(sent=1)
+    return reporting.deliver(server, attempt, DONE, deadline=30, request_timeout=5, unread=True, clock=clock, sleep=clock.sleep)
+
+
+def test_unread_spares_both_reads_of_a_report_that_was_answered() -> None:
+    server = Faulty(task=[fail(AssertionError("a read"))] * 2)
+    assert deliver_unread(server, polled(server)) == reporting.Accepted(sent=1)
+
+
+@pytest.mark.parametrize("fault", ["report", "reply"])
+def test_unread_reads_after_a_report_without_an_answer(fault: str) -> None:
+    server = Faulty(task=[fail(AssertionError("read before the report"))])
+    server.faults[fault] = [lambda: (server.faults["task"].clear(), fail(ConductorUnknown("broke off"))())[1]]
+    assert deliver_unread(server, polled(server)) == reporting.Accepted(sent={"report": 2, "reply": 1}[fault])
+
+
+def test_unread_looks_at_the_workflow_again_after_a_slow_report() -> None:
+    clock = Clock()
+    server = Faulty(reply=[lambda: clock.sleep(0.6)])
+    reporting.deliver(server, polled(server), DONE, deadline=30, request_timeout=5, unread=True, clock=clock, sleep=clock.sleep)
+    assert server.decisions == 1
 
 
 def test_a_lost_reply_is_read_back_and_not_sent_again() -> None:

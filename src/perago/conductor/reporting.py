@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from perago.conductor import port
 from perago.errors import ConductorError, ConductorNotFound, ConductorUnavailable, ConductorUnknown, TaskStatus
-from perago.model import Attempt, CommitId, Outcome, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, CommitId, Outcome, TaskType, WorkerId
 from perago.protocol import fence, head
 from perago.protocol.statuses import ENDED_WORKFLOW, TaskState
 
@@ -36,7 +36,7 @@ _ACCEPTED_AS: dict[TaskStatus, set[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A read shows that Conductor accepted this result; `sent` counts the reports."""
+    """Conductor accepted this result: a read shows it, or it answered the only report of an attempt that publishes nothing."""
 
     sent: int
 
@@ -106,59 +106,100 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     """Read the task, report, and read again until the result is known, at the latest until `deadline` (by `clock`).
 
     After a rerun Conductor accepts the result of the previous execution as that of the new one, which may already have replaced
-    its publication: hence the read before the first report. `unread` skips it, for an attempt that was handed out a moment ago
-    and publishes nothing. The first report is sent with `next_poll`. `ConductorRejected` is raised: Conductor will never accept
-    this result as it is.
+    its publication: hence the read before the first report. Conductor also answers reports that it ignores: hence the read after
+    it. `unread` skips both if the first report is answered, for an attempt that was handed out a moment ago and publishes
+    nothing: a report that was ignored loses no data, and the timeout of the task retries it. The first report is sent with
+    `next_poll`. `ConductorRejected` is raised: Conductor will never accept this result as it is.
     """
+    reports = _Reports(conductor, attempt, outcome, deadline, request_timeout, next_poll, clock)
     try:
-        sent, trouble, slowest = 0, "the lease ended first", 0.0
-        while deadline - clock() > SHORTEST_REQUEST:
-            try:
-                skip_read = unread and not sent
-                seen = None if skip_read else _read(conductor, attempt, with_workflow=sent > 1)
-            except ConductorNotFound:
-                return Superseded("Conductor no longer has the task")
-            except (ConductorUnavailable, ConductorUnknown) as error:
-                trouble = str(error)
-                if not sent:
-                    # The slot that waits for a task is not kept until Conductor can be read again.
-                    _release(next_poll)
-                    next_poll = None
-            else:
-                verdict = False if seen is None else judge(_as_reported(attempt, seen, next_poll), outcome, seen)
-                if verdict is not False:
-                    _decide_after(slowest, conductor, attempt.workflow_id, deadline, clock)
-                    return Accepted(sent) if verdict is True else verdict
-                if sent:
-                    trouble = "the task is still in progress after the report"
-                left = deadline - clock()
-                if left <= SHORTEST_REQUEST:
-                    break
-                sent += 1
-                poll = next_poll if sent == 1 else None
-                began = clock()
-                trouble = _send(conductor, attempt, outcome, min(request_timeout, left), poll) or trouble
-                slowest = max(slowest, clock() - began)
-                if sent == 1:
-                    continue
-            sleep(max(0.0, min(PAUSES[min(sent, len(PAUSES) - 1)], deadline - clock())))
-        return Unknown(trouble)
+        if unread and reports.has_time and reports.send():
+            return reports.end(Accepted(reports.sent))
+        return reports.send_until_known(sleep)
     finally:
         _release(next_poll)
 
 
-def _decide_after(
-    slowest: float, conductor: port.Conductor, workflow_id: WorkflowId, deadline: float, clock: Callable[[], float]
-) -> None:
-    """After a slow report: until a request is so quick that it did not wait for the lock. Its failure changes no result."""
-    for _ in range(_DECISIONS if slowest >= SLOW_REPORT else 0):
-        began = clock()
-        if deadline - began <= SHORTEST_REQUEST:
-            return
-        with contextlib.suppress(ConductorError):
-            conductor.decide(workflow_id)
-            if clock() - began < SLOW_REPORT:
-                return
+@dataclass(slots=True)
+class _Reports:
+    """The reports of one outcome: how many were sent, how long the slowest took, and what went wrong last."""
+
+    conductor: port.Conductor
+    attempt: Attempt
+    outcome: Outcome
+    deadline: float
+    request_timeout: float
+    next_poll: NextPoll | None
+    clock: Callable[[], float]
+    sent: int = 0
+    slowest: float = 0.0
+    trouble: str = "the lease ended first"
+
+    @property
+    def left(self) -> float:
+        return self.deadline - self.clock()
+
+    @property
+    def has_time(self) -> bool:
+        return self.left > SHORTEST_REQUEST
+
+    def send_until_known(self, sleep: Callable[[float], None]) -> Delivery:
+        while self.has_time:
+            verdict = self._read()
+            if isinstance(verdict, Superseded):
+                return self.end(verdict)
+            if verdict is True:
+                return self.end(Accepted(self.sent))
+            if verdict is False:
+                if self.sent:
+                    self.trouble = "the task is still in progress after the report"
+                if not self.has_time:
+                    break
+                self.send()
+                if self.sent == 1:
+                    continue
+            sleep(max(0.0, min(PAUSES[min(self.sent, len(PAUSES) - 1)], self.left)))
+        return Unknown(self.trouble)
+
+    def send(self) -> bool:
+        """Report once, the first time with the next poll; whether Conductor answered."""
+        self.sent += 1
+        began = self.clock()
+        poll = self.next_poll if self.sent == 1 else None
+        failure = _send(self.conductor, self.attempt, self.outcome, min(self.request_timeout, self.deadline - began), poll)
+        self.slowest = max(self.slowest, self.clock() - began)
+        self.trouble = failure or self.trouble
+        return failure is None
+
+    def end(self, delivery: Delivery) -> Delivery:
+        """After a slow report, let Conductor look at the workflow until a request is so quick that it did not wait for the lock.
+
+        A failure of these requests changes no result.
+        """
+        for _ in range(_DECISIONS if self.slowest >= SLOW_REPORT else 0):
+            began = self.clock()
+            if not self.has_time:
+                break
+            with contextlib.suppress(ConductorError):
+                self.conductor.decide(self.attempt.workflow_id)
+                if self.clock() - began < SLOW_REPORT:
+                    break
+        return delivery
+
+    def _read(self) -> Superseded | bool | None:
+        """As `judge`; None if Conductor could not be read."""
+        try:
+            seen = _read(self.conductor, self.attempt, with_workflow=self.sent > 1)
+        except ConductorNotFound:
+            return Superseded("Conductor no longer has the task")
+        except (ConductorUnavailable, ConductorUnknown) as error:
+            self.trouble = str(error)
+            if not self.sent:
+                # The slot that waits for a task is not kept until Conductor can be read again.
+                _release(self.next_poll)
+                self.next_poll = None
+            return None
+        return judge(_as_reported(self.attempt, seen, self.next_poll), self.outcome, seen)
 
 
 def _release(next_poll: NextPoll | None) -> None:
