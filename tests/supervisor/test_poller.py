@@ -173,13 +173,27 @@ def test_poll_is_sent_with_a_report_while_the_queue_has_more() -> None:
     server.start([WorkflowStep(A, "it")])
 
     async def main() -> None:
-        subject = make_poller(server, [A, B], 1)
+        subject = make_poller(server, [A, B], 2)
         assert subject.next_with_report("s1", A) is None, "nothing is known of the queue yet"
         subject.targets[1].polled_at = time.monotonic()
         assert await subject.next("s1", lambda: True) is not None
         assert subject.next_with_report("s1", B) is None, "it is the turn of A"
         assert subject.next_with_report("s1", A) is not None
-        assert subject.next_with_report("s2", A) is None, "one slot, one poll"
+        assert subject.next_with_report("s2", A) is not None
+        assert subject.next_with_report("s3", A) is None, "two slots, two polls"
+
+    asyncio.run(main())
+
+
+def test_only_slot_polls_beside_its_report() -> None:
+    server = CountingConductor()
+    server.start([WorkflowStep(A, "it")])
+
+    async def main() -> None:
+        subject = make_poller(server, [A], 1)
+        assert await subject.next("s1", lambda: True) is not None
+        assert subject.targets[0].has_more
+        assert subject.next_with_report("s1", A) is None
 
     asyncio.run(main())
 
@@ -188,7 +202,7 @@ def test_poll_is_not_sent_with_a_report_after_a_long_wait() -> None:
     server = CountingConductor()
 
     async def main() -> None:
-        subject = make_poller(server, [A], 1)
+        subject = make_poller(server, [A], 2)
         waiting = asyncio.create_task(subject.next("s1", lambda: True))
         await asyncio.sleep(2 * poller.AT_ONCE_SECONDS)
         server.start([WorkflowStep(A, "it")])
@@ -203,7 +217,7 @@ def received_with_report(answer: Polled | Exception | None) -> tuple[object, lis
     server, lost = CountingConductor(), list[WorkerId]()
 
     async def main() -> object:
-        subject = make_poller(server, [A], 1)
+        subject = make_poller(server, [A], 2)
         subject.lost = lambda _type, worker_id: lost.append(worker_id)
         subject.targets[0].has_more = True
         sent = subject.next_with_report("s1", A)
@@ -247,7 +261,7 @@ def test_task_received_with_the_last_report_is_handed_back() -> None:
     task = one(server)
 
     async def main() -> None:
-        subject = make_poller(server, [A], 1)
+        subject = make_poller(server, [A], 2)
         subject.targets[0].has_more = True
         sent = subject.next_with_report("s1", A)
         assert sent is not None

@@ -8,7 +8,9 @@ is found permits one more slot to poll for its type. Only a slot with a free exe
 The queues of the built-in tasks are empty most of the time. One slot at a time polls them, one queue after the other, and waits
 only if two slots more than task types are idle; otherwise it asks once a second without waiting.
 
-While a queue supplies tasks without waiting, the next poll is sent with the report of the previous task, which saves a request.
+While a queue supplies tasks without waiting, the next poll is sent with the report of the previous task, which saves a request. A
+worker with one slot sends it beside the report instead: Conductor works on both at the same time, and the slot waits for the
+quicker one only.
 """
 
 import asyncio
@@ -110,6 +112,8 @@ class Poller:
 
         `next` must be called with it, whatever happens to the report.
         """
+        if self.slots == 1:
+            return None
         now = time.monotonic()
         target = choose_target(self.targets, now)
         if target is None or target.task_type != task_type or not target.has_more:
