@@ -50,6 +50,7 @@ class Executor:
         self._options = options.WorkspaceOptions(
             settings.perago_workspace_root, settings.perago_cache_root, settings.perago_cache_max_size
         )
+        self._scratch = working_directory.ScratchDirectory(self._options.root)
         self._lake = _lake(settings)
         self._tasks: dict[str, TaskDeclaration] = {}
         self._spark = engine.make(spark_options.from_settings(settings), self._log_fetched)
@@ -87,6 +88,10 @@ class Executor:
                 self._channel.send(ipc.LogLine("warning", left))
             self._channel.send(finished)
 
+    def close(self) -> None:
+        """Remove the directory that is kept between attempts; that of a running attempt is left to the supervisor."""
+        self._scratch.remove()
+
     def _run(self, run: ipc.Run) -> Outcome:
         attempt = run.polled.attempt
         declaration = self._tasks[attempt.task_type]
@@ -122,8 +127,8 @@ class Executor:
     def _around_body(self, run: ipc.Run, argument: object) -> Generator[None]:
         """The body's working directory, in which SIGTERM may interrupt it."""
 
-        def scratch() -> attempt_directory.AttemptDirectory:
-            return attempt_directory.create(self._options.root, run.polled.attempt, run.execution_id)
+        def scratch(warn: working_directory.Warn) -> contextlib.AbstractContextManager[attempt_directory.AttemptDirectory]:
+            return self._scratch.taken(run.polled.attempt, run.execution_id, warn)
 
         with working_directory.for_body(argument, scratch, lambda line: self._channel.send(ipc.LogLine("warning", line))):
             try:
@@ -176,7 +181,7 @@ def main(arguments: Sequence[str]) -> int:
     channel = supervisor_channel.SupervisorChannel(connection)
     try:
         executor = Executor(channel, worker_settings.load(), interruptions)
-        channel.start()
+        channel.start(on_close=executor.close)
         executor.load(modules)
     except SetupError as error:
         channel.send(ipc.SourcesImported(source_files.imported(modules, error)))

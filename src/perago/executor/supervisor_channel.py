@@ -32,9 +32,12 @@ class SupervisorChannel:
         self._answers: dict[int, queue.SimpleQueue[ipc.Answer]] = {}
         self._request_numbers = itertools.count(1)
         self._lease_deadline = 0.0
+        self._on_close: Callable[[], None] = lambda: None
         self._reader = threading.Thread(target=self._read, name="perago-channel", daemon=True)
 
-    def start(self) -> None:
+    def start(self, on_close: Callable[[], None] = lambda: None) -> None:
+        """`on_close` is called when the supervisor has closed the channel, before this process ends."""
+        self._on_close = on_close
         self._reader.start()
 
     def runs(self) -> Iterator[ipc.Run]:
@@ -91,6 +94,8 @@ class SupervisorChannel:
         with contextlib.suppress(OSError, EOFError, ValueError):
             while True:
                 self._handle(ipc.decode_in_executor(self._exactly(ipc.frame_length(self._exactly(ipc.FRAME_HEADER.size)))))
+        with contextlib.suppress(OSError):
+            self._on_close()
         end_with_children()
 
     def _handle(self, message: ipc.ToExecutor) -> None:

@@ -24,7 +24,8 @@ from perago.model import FilePath, Outcome, TaskType, WorkerId, WorkspaceRef
 from perago.protocol import staging_names as protocol_names
 from perago.spark.local_folder import SparkFolderWorkspace
 from perago.spark.session import SparkEngine
-from perago.workspace import attempt_directory, options, path_mapping, working_directory
+from perago.workspace import options, path_mapping, working_directory
+from perago.workspace.attempt_directory import AttemptDirectory
 from perago.workspace.local_workspace import LocalWorkspace
 
 AroundBody = Callable[[], contextlib.AbstractContextManager[None]]
@@ -95,8 +96,8 @@ class LocalAttempts:
 
         @contextlib.contextmanager
         def around_body(argument: object) -> Generator[None]:
-            def scratch() -> attempt_directory.AttemptDirectory:
-                return attempt_directory.create(self.directory / "scratch", polled.attempt, execution_id)
+            def scratch(warn: working_directory.Warn) -> contextlib.AbstractContextManager[AttemptDirectory]:
+                return working_directory.scratch_once(self.directory / "scratch", polled.attempt, execution_id, warn)
 
             with working_directory.for_body(argument, scratch, warn), self.surroundings.around_body():
                 yield

@@ -123,7 +123,7 @@ class Supervisor:
         self._slots: list[Slot] = []
         self._shutdown = Shutdown(self._kill_executors)
         self._slot_setup = SlotSetup(
-            options.modules, OrphanReaper(), log_files, self._shutdown, self._recorder.observe, sources.add
+            options.modules, OrphanReaper(), log_files, self._shutdown, self._recorder.observe, sources.add, self._sweep_soon
         )
         self._lake: LakeFS | None = None
         self._monitoring = monitoring.Monitoring(
@@ -239,6 +239,7 @@ class Supervisor:
             await self._until_stopped(slots)
             for task in background:
                 task.cancel()
+        await self._calls.run(self._sweep)
         cancelled = self._recorder.cancelled
         if not self.is_reloading:
             self._log.info("worker stopped", cut_short=cancelled)
@@ -280,6 +281,12 @@ class Supervisor:
     def _kill_executors(self) -> None:
         for slot in self._slots:
             slot.kill()
+
+    def _sweep_soon(self) -> None:
+        self._calls.pool.submit(self._sweep)
+
+    def _sweep(self) -> None:
+        crash_cleanup.sweep(self._settings.perago_workspace_root, 0.0, self._log.warning)
 
     def _clean_up(self, attempt: SupervisedAttempt) -> None:
         crash_cleanup.clean_up(attempt, self._settings.perago_workspace_root, self._lake, self._log.warning)

@@ -44,6 +44,8 @@ class SlotSetup:
     observe: recorder.Observe
     on_sources: Callable[[Sequence[str]], None] = lambda _files: None
     """Called with the source files that an executor has imported."""
+    on_exit: Callable[[], None] = lambda: None
+    """Called when an executor has ended by itself or was killed."""
 
 
 class Slot:
@@ -119,6 +121,7 @@ class Slot:
         self.restarts += 1
         self.state = "restarting"
         self._process = None
+        self._setup.on_exit()
         if not self._shutdown.is_draining:
             rejection = self.rejection and self.rejection.message
             self._setup.observe(recorder.ExecutorRestarted(self.name, exit_status, rejection))

@@ -19,7 +19,7 @@ from pathlib import Path
 from perago.errors import WorkspaceError
 from perago.model import MARKER_NAME, Attempt, ExecutionId
 from perago.process.lock_file import LockFile
-from perago.workspace import rmtree
+from perago.workspace import placement, rmtree
 
 WORK = "work"
 _UNFINISHED = ".new-"
@@ -72,6 +72,21 @@ class AttemptDirectory:
         if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
             raise _untrusted(self.work, f"its mode became {stat.filemode(status.st_mode)}")
 
+    def pass_on(self, attempt: Attempt, execution_id: ExecutionId) -> None:
+        """Give an empty directory to the next execution of this process; `WorkspaceError` if it is not as it was created."""
+        self.verify()
+        path = self.path.with_name(directory_name(attempt.task_id, execution_id))
+        try:
+            with os.scandir(self._work_handle) as entries:
+                if any(entries):
+                    raise _untrusted(self.work, "it is not empty")
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, _marker(attempt, execution_id), 0)
+            self.path.rename(path)
+        except OSError as error:
+            raise _untrusted(self.work, f"it cannot be passed on ({error.strerror})") from error
+        self.path, self.work = path, path / WORK
+
     def remove(self) -> str | None:
         """Delete everything and release the lock. Returns None, or the first path that could not be deleted and the reason."""
         if self._lock < 0:
@@ -91,6 +106,7 @@ def create(root: Path, attempt: Attempt, execution_id: ExecutionId) -> AttemptDi
     unfinished, path = root / (_UNFINISHED + name), root / name
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        placement.spread(root)
         unfinished.mkdir(mode=0o700)
         (unfinished / WORK).mkdir(mode=0o700)
         lock = _locked_marker(unfinished / MARKER_NAME, attempt, execution_id)
@@ -119,12 +135,16 @@ def _file_name(identifier: str) -> str:
 def _locked_marker(path: Path, attempt: Attempt, execution_id: ExecutionId) -> int:
     lock = LockFile(path, flags=os.O_CREAT | os.O_EXCL)
     try:
-        content = {"pid": os.getpid(), "started_at": time.time(), "execution_id": execution_id, "attempt": asdict(attempt)}
-        lock.write(json.dumps(content, indent=1).encode())
+        lock.write(_marker(attempt, execution_id))
     except BaseException:
         lock.close()
         raise
     return lock.descriptor
+
+
+def _marker(attempt: Attempt, execution_id: ExecutionId) -> bytes:
+    content = {"pid": os.getpid(), "started_at": time.time(), "execution_id": execution_id, "attempt": asdict(attempt)}
+    return json.dumps(content, indent=1).encode()
 
 
 def remove_abandoned(root: Path, older_than_seconds: float = 0.0) -> list[Path]:

@@ -6,15 +6,71 @@ import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+from perago.errors import WorkspaceError
+from perago.model import Attempt, ExecutionId
 from perago.workspace import attempt_directory
+from perago.workspace.attempt_directory import AttemptDirectory
 
 Warn = Callable[[str], None]
 _SHOWN = 5
 
 
+class ScratchDirectory:
+    """The working directory of bodies that have no workspace directory, one after another.
+
+    A directory that a body left empty is passed on to the next: creating and removing one takes longer than a small task.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._kept: AttemptDirectory | None = None
+
+    @contextlib.contextmanager
+    def taken(self, attempt: Attempt, execution_id: ExecutionId, warn: Warn) -> Generator[AttemptDirectory]:
+        directory = self._take(attempt, execution_id, warn)
+        try:
+            yield directory
+        finally:
+            if _is_empty(directory.work):
+                self._kept = directory
+            else:
+                _remove(directory, warn)
+
+    def remove(self) -> None:
+        """Remove what is kept, at the end of the process."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.remove()
+
+    def _take(self, attempt: Attempt, execution_id: ExecutionId, warn: Warn) -> AttemptDirectory:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            try:
+                kept.pass_on(attempt, execution_id)
+            except WorkspaceError:
+                _remove(kept, warn)
+            else:
+                return kept
+        return attempt_directory.create(self._root, attempt, execution_id)
+
+
+Take = Callable[[Warn], contextlib.AbstractContextManager[AttemptDirectory]]
+
+
 @contextlib.contextmanager
-def for_body(argument: object, scratch: Callable[[], attempt_directory.AttemptDirectory], warn: Warn) -> Generator[None]:
-    """Run the body in `argument` if that is a directory, otherwise in a new scratch directory, which is removed afterwards.
+def scratch_once(root: Path, attempt: Attempt, execution_id: ExecutionId, warn: Warn) -> Generator[AttemptDirectory]:
+    """A scratch directory for one body."""
+    scratch = ScratchDirectory(root)
+    try:
+        with scratch.taken(attempt, execution_id, warn) as directory:
+            yield directory
+    finally:
+        scratch.remove()
+
+
+@contextlib.contextmanager
+def for_body(argument: object, scratch: Take, warn: Warn) -> Generator[None]:
+    """Run the body in `argument` if that is a directory, otherwise in a scratch directory.
 
     Files that a body leaves in a scratch directory are lost, so `warn` names them.
     """
@@ -22,15 +78,24 @@ def for_body(argument: object, scratch: Callable[[], attempt_directory.AttemptDi
         with inside(argument, warn):
             yield
         return
-    directory = scratch()
-    try:
+    with scratch(warn) as directory:
         with inside(directory.work, warn):
             yield
-        if left := left_files(directory.work):
+        if not _is_empty(directory.work) and (left := left_files(directory.work)):
             warn(_lost(left, publishes=argument is not None))
-    finally:
-        if not_removed := directory.remove():
-            warn(f"failed to remove the body's working directory: {not_removed}")
+
+
+def _is_empty(directory: Path) -> bool:
+    try:
+        with os.scandir(directory) as entries:
+            return not any(entries)
+    except OSError:
+        return False
+
+
+def _remove(directory: AttemptDirectory, warn: Warn) -> None:
+    if not_removed := directory.remove():
+        warn(f"failed to remove the body's working directory: {not_removed}")
 
 
 @contextlib.contextmanager
