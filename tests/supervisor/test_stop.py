@@ -16,7 +16,7 @@ def left_by(harness: WorkerHarness) -> list[object]:
     """Processes, workspaces and status files that should have been removed."""
     processes = [pid for worker in harness.workers for pid in worker.survivors()]
     status = [path.name for path in (harness.logs / ".workers").iterdir()] if (harness.logs / ".workers").is_dir() else []
-    return [*processes, *status, *harness.left_workspaces()]
+    return [*processes, *status, *harness.left_workspaces(of_idle_executors=True)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])

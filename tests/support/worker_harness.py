@@ -230,8 +230,10 @@ class WorkerHarness:
             timeout=60,
         )
 
-    def left_workspaces(self) -> list[str]:
-        return sorted(path.name for path in self.workspaces.iterdir()) if self.workspaces.is_dir() else []
+    def left_workspaces(self, *, of_idle_executors: bool = False) -> list[str]:
+        """With the empty directories that executors keep for their next bodies only if asked."""
+        found = sorted(path.name for path in self.workspaces.iterdir()) if self.workspaces.is_dir() else []
+        return [name for name in found if of_idle_executors or not name.startswith(".scratch-")]
 
     def gate(self) -> "Gate":
         return Gate(self.folder / f"gate-{uuid.uuid4().hex[:8]}")

@@ -14,13 +14,15 @@ from perago.workspace import attempt_directory
 from perago.workspace.working_directory import ScratchDirectory
 
 
-def used(scratch: ScratchDirectory, number: int, body: Callable[[Path], object] = lambda _work: None) -> Path:
+def used(
+    scratch: ScratchDirectory, number: int, body: Callable[[Path], object] = lambda _work: None
+) -> attempt_directory.AttemptDirectory:
     with scratch.taken(workspaces.attempt(f"t{number}"), ExecutionId(f"e{number}"), pytest.fail) as directory:
         assert directory.path.name == f"t{number}-e{number}"
         assert json.loads((directory.path / MARKER_NAME).read_text())["execution_id"] == f"e{number}"
         assert list(directory.work.iterdir()) == []
         body(directory.work)
-        return directory.work
+    return directory
 
 
 def inode(work: Path) -> int:
@@ -33,7 +35,7 @@ def test_an_empty_directory_is_passed_on_under_the_name_of_the_next_execution(tm
     for number in range(3):
         used(scratch, number, lambda work: inodes.append(inode(work)))
     assert len(set(inodes)) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["t2-e2"]
+    assert [path.name for path in tmp_path.iterdir()] == [f".scratch-{os.getpid()}"]
     assert attempt_directory.remove_abandoned(tmp_path) == [], "this process still holds its lock"
     scratch.remove()
     assert list(tmp_path.iterdir()) == []
@@ -59,11 +61,11 @@ def make_it_unreadable(work: Path) -> None:
 @pytest.mark.parametrize("body", [leave_a_file, leave_a_directory, replace_it, make_it_unreadable, shutil.rmtree])
 def test_a_directory_that_is_not_as_it_was_is_replaced(tmp_path: Path, body: Callable[[Path], object]) -> None:
     scratch = ScratchDirectory(tmp_path)
-    kept = os.open(used(scratch, 1), os.O_RDONLY)  # keeps the inode number from being used again
+    kept = os.open(used(scratch, 1).work, os.O_RDONLY)  # keeps the inode number from being used again
     used(scratch, 2, body)
-    assert inode(used(scratch, 3)) != os.fstat(kept).st_ino
+    assert inode(used(scratch, 3).work) != os.fstat(kept).st_ino
     os.close(kept)
-    assert [path.name for path in tmp_path.iterdir()] == ["t3-e3"]
+    assert [path.name for path in tmp_path.iterdir()] == [f".scratch-{os.getpid()}"]
     scratch.remove()
     assert list(tmp_path.iterdir()) == []
 

@@ -3,6 +3,7 @@
 <root>/<task id>-<execution id>/     mode 0700
     .perago-attempt.json             the marker: process and attempt; the kernel releases its lock when the executor dies
     work/                            the body's workspace; Perago keeps no file of its own in it
+<root>/.scratch-<process id>/        an empty one that an executor keeps for its next body without a workspace directory
 """
 
 import contextlib
@@ -24,6 +25,8 @@ from perago.workspace import placement, rmtree
 WORK = "work"
 _UNFINISHED = ".new-"
 """Prefix of a directory until its marker is written and locked, so that it never looks abandoned before."""
+_SET_ASIDE = ".scratch-"
+"""Prefix of a directory between two executions that use it."""
 _UNFINISHED_SECONDS = 60
 """Creation takes milliseconds. A process stopped for longer than this while creating fails, and the attempt is retried."""
 _MAX_ID_LENGTH = 96
@@ -72,19 +75,31 @@ class AttemptDirectory:
         if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
             raise _untrusted(self.work, f"its mode became {stat.filemode(status.st_mode)}")
 
-    def pass_on(self, attempt: Attempt, execution_id: ExecutionId) -> None:
-        """Give an empty directory to the next execution of this process; `WorkspaceError` if it is not as it was created."""
+    def set_aside(self) -> None:
+        """Keep the empty directory for the next execution of this process; `WorkspaceError` if it is not as it was created."""
         self.verify()
-        path = self.path.with_name(directory_name(attempt.task_id, execution_id))
         try:
             with os.scandir(self._work_handle) as entries:
                 if any(entries):
                     raise _untrusted(self.work, "it is not empty")
-            os.ftruncate(self._lock, 0)
-            os.pwrite(self._lock, _marker(attempt, execution_id), 0)
+        except OSError as error:
+            raise _untrusted(self.work, f"it cannot be read ({error.strerror})") from error
+        self._rename(f"{_SET_ASIDE}{os.getpid()}")
+
+    def pass_on(self, attempt: Attempt, execution_id: ExecutionId) -> None:
+        """Give a directory that was set aside to another execution; `WorkspaceError` if it is not as it was created."""
+        self.verify()
+        content = _marker(attempt, execution_id)
+        os.pwrite(self._lock, content, 0)
+        os.ftruncate(self._lock, len(content))
+        self._rename(directory_name(attempt.task_id, execution_id))
+
+    def _rename(self, name: str) -> None:
+        path = self.path.with_name(name)
+        try:
             self.path.rename(path)
         except OSError as error:
-            raise _untrusted(self.work, f"it cannot be passed on ({error.strerror})") from error
+            raise _untrusted(self.work, f"it cannot be renamed ({error.strerror})") from error
         self.path, self.work = path, path / WORK
 
     def remove(self) -> str | None:
@@ -169,7 +184,8 @@ def remove_execution(root: Path, execution_id: ExecutionId) -> bool:
 
 def _attempts(root: Path) -> Iterator[Path]:
     for path in _directories(root):
-        if not path.name.startswith(".") and (path / MARKER_NAME).is_file():
+        is_finished = not path.name.startswith(".") or path.name.startswith(_SET_ASIDE)
+        if is_finished and (path / MARKER_NAME).is_file():
             yield path
 
 

@@ -31,10 +31,12 @@ class ScratchDirectory:
         try:
             yield directory
         finally:
-            if _is_empty(directory.work):
-                self._kept = directory
-            else:
+            try:
+                directory.set_aside()
+            except WorkspaceError:
                 _remove(directory, warn)
+            else:
+                self._kept = directory
 
     def remove(self) -> None:
         """Remove what is kept, at the end of the process."""
