@@ -171,16 +171,19 @@ def test_lost_task_runs_within_seconds_on_a_real_server(harness: WorkerHarness, 
 def test_task_lost_with_the_reply_to_a_report_is_found(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with FaultProxy(harness.stack.conductor_url) as proxy:
-        worker = harness.start(PLAIN, CONDUCTOR_SERVER_URL=proxy.url, E2E_RESPONSE="300", E2E_RETRIES="0")
-        lost_reply, gate = LostReply(), harness.gate()
+        # With one slot, polls are sent beside the reports.
+        worker = harness.start(PLAIN, jobs=2, CONDUCTOR_SERVER_URL=proxy.url, E2E_RESPONSE="300", E2E_RETRIES="0")
+        lost_reply, gates = LostReply(), [harness.gate(), harness.gate()]
         proxy.on(REPORT_AND_POLL, lost_reply, times=10**9)
-        first = harness.plain(gate=str(gate))
-        gate.reached()
-        waiting = [harness.plain() for _ in range(3)]
-        gate.open()
+        running = [harness.plain(gate=str(gate)) for gate in gates]
+        for gate in gates:
+            gate.reached()
+        waiting = [harness.plain() for _ in range(6)]
+        for gate in gates:
+            gate.open()
         worker.until("returned a task to its queue: the reply to its poll was lost", within=30)
-        assert [harness.ended(workflow, within=30) for workflow in (first, *waiting)] == ["COMPLETED"] * 4
+        assert [harness.ended(workflow, within=30) for workflow in (*running, *waiting)] == ["COMPLETED"] * 8
         assert lost_reply.done
         assert {harness.tasks(workflow)[-1]["retryCount"] for workflow in waiting} == {0}
-        eventually(lambda: len(worker.said("attempt")) == 4)
+        eventually(lambda: len(worker.said("attempt")) == 8)
         assert {line["delivery"] for line in worker.said("attempt")} == {"accepted"}
