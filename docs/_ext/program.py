@@ -11,7 +11,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from perago.cli import main
+from perago.cli.commands import app
 
 WIDTH = 90
 
@@ -32,7 +32,7 @@ def help_text(command: str) -> str:
 
 
 def _group() -> Any:
-    return typer.main.get_command(main.app)
+    return typer.main.get_command(app)
 
 
 class Help(Directive):

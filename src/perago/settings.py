@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
-from dotenv import dotenv_values
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    DotEnvSettingsSource,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from perago import human_units
 from perago.errors import RuntimeConfigError
@@ -139,28 +131,17 @@ Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 Directory = Annotated[Path, AfterValidator(_absolute)]
 
 
-def _present(values: Mapping[str, str | None]) -> dict[str, str | None]:
+def _present(values: Mapping[str, str | None]) -> dict[str, str]:
     """Without surrounding blanks and without blank values, so that a blank variable does not override one in the file."""
     return {name: value.strip() for name, value in values.items() if value is not None and value.strip()}
 
 
-class _Environment(EnvSettingsSource):
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return _present(os.environ)
-
-
-class _EnvFile(DotEnvSettingsSource):
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return _read_env_file()
-
-
-class DownloadSettings(BaseSettings):
+class DownloadSettings(BaseModel):
     """The settings of what Perago downloads for itself. They are loaded separately where the others may be incomplete."""
 
-    model_config = SettingsConfigDict(
+    model_config = ConfigDict(
         # The variables are the field names in upper case.
         alias_generator=str.upper,
-        case_sensitive=True,
         frozen=True,
         hide_input_in_errors=True,
         # Other programs' variables may be in the file too.
@@ -172,19 +153,6 @@ class DownloadSettings(BaseSettings):
     perago_maven_repository: Annotated[str, AfterValidator(lambda value: value.rstrip("/"))] | None = Field(
         default=None, repr=False
     )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Environment before file. The library's own sources are not used: they keep blank values and expand `${NAME}`."""
-        del env_settings, dotenv_settings, file_secret_settings
-        return init_settings, _Environment(settings_cls), _EnvFile(settings_cls)
 
     @model_validator(mode="before")
     @classmethod
@@ -306,8 +274,7 @@ def load_downloads() -> DownloadSettings:
 def unknown_variables() -> list[str]:
     """A line for each variable in `.env` or the environment that begins with `PERAGO_` and is not a setting."""
     known = [name.upper() for name in Settings.model_fields]
-    present = _present(os.environ) | _read_env_file()
-    return [_unknown(name, known) for name in sorted(present) if _is_unknown(name, known)]
+    return [_unknown(name, known) for name in sorted(_variables()) if _is_unknown(name, known)]
 
 
 def missing_lakefs(purpose: str) -> str:
@@ -317,7 +284,7 @@ def missing_lakefs(purpose: str) -> str:
 
 def _how_to_set(names: Sequence[str]) -> str:
     """Where to set missing variables, and which variables look like a misspelling of them."""
-    present = sorted(set(_present(os.environ) | _read_env_file()) - {name.upper() for name in Settings.model_fields})
+    present = sorted(set(_variables()) - {name.upper() for name in Settings.model_fields})
     similar = {name: difflib.get_close_matches(name, present, n=1, cutoff=0.8) for name in names}
     misspelt = [f"; {close[0]} is not a setting of Perago: did you mean {name}?" for name, close in similar.items() if close]
     what = ", ".join(names) if len(names) > 1 else "it"
@@ -341,14 +308,21 @@ _SettingsT = TypeVar("_SettingsT", bound=DownloadSettings)
 
 def _load(kind: type[_SettingsT]) -> _SettingsT:
     try:
-        return kind()
+        return kind.model_validate(_variables())
     except ValidationError as error:
         raise RuntimeConfigError(_first_fault(error)) from None
 
 
-def _read_env_file() -> dict[str, str | None]:
+def _variables() -> dict[str, str]:
+    """Of the file and the environment, which takes precedence."""
+    return _read_env_file() | _present(os.environ)
+
+
+def _read_env_file() -> dict[str, str]:
     if not ENV_FILE.is_file():
         return {}
+    from dotenv import dotenv_values  # noqa: PLC0415 - takes time that a command without the file does not need
+
     try:
         # Secrets may contain `${`, so nothing is expanded.
         return _present(dotenv_values(ENV_FILE, interpolate=False, encoding="utf-8"))

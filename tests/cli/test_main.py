@@ -11,26 +11,26 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import PROGRAM, Perago, clean_environment
 
-from perago.cli import main
+from perago.cli import commands
 
 
-@pytest.mark.parametrize("name", main.COMMANDS)
+@pytest.mark.parametrize("name", commands.COMMANDS)
 def test_summary_is_first_line_of_help(name: str) -> None:
-    written = main.python_name(name)
+    written = commands.python_name(name)
     command = getattr(import_module(f"perago.cli.{written}"), written)
-    assert (inspect.getdoc(command) or "").splitlines()[0] == main.COMMANDS[name]
+    assert (inspect.getdoc(command) or "").splitlines()[0] == commands.COMMANDS[name]
 
 
 def test_each_command_has_a_module_and_each_module_a_command() -> None:
-    modules = {path.stem for path in Path(main.__file__).parent.glob("*.py") if not path.stem.startswith("_")}
-    assert modules == {*map(main.python_name, main.COMMANDS), "main"}
+    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py") if not path.stem.startswith("_")}
+    assert modules == {*map(commands.python_name, commands.COMMANDS), "main", "commands"}
 
 
 def test_unknown_command_gets_a_suggestion(inside: Perago) -> None:
     assert inside("chek").stderr == "error: no such command 'chek'. Did you mean 'check'? (see perago --help)\n"
 
 
-@pytest.mark.parametrize("name", main.COMMANDS)
+@pytest.mark.parametrize("name", commands.COMMANDS)
 def test_short_help_option_and_no_python_types(inside: Perago, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = inside(name, "-h")
@@ -44,7 +44,7 @@ def test_short_help_option_and_no_python_types(inside: Perago, monkeypatch: pyte
 def test_each_command_has_one_line_in_80_columns(inside: Perago, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     listed = inside("-h").stdout.split("Commands:\n")[1].split("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == list(main.COMMANDS)
+    assert [line.split()[0] for line in listed] == list(commands.COMMANDS)
     assert max(map(len, listed)) <= 80
 
 
@@ -82,7 +82,7 @@ def test_completion_in_bash(project: Path, typed: list[str], offered: list[str])
 
 def test_completion_in_zsh(perago: Perago) -> None:
     asked = {"_PERAGO_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "perago che"}
-    assert perago(env=asked).stdout == f"""_arguments '*: :(("check":"{main.COMMANDS["check"]}"))'\n"""
+    assert perago(env=asked).stdout == f"""_arguments '*: :(("check":"{commands.COMMANDS["check"]}"))'\n"""
 
 
 INTERRUPT = """
@@ -103,10 +103,10 @@ sys.meta_path.insert(0, Interrupt())
     [
         ("typer", ["--help"]),
         ("perago.errors", ["check", "words"]),
-        ("rich.console", ["check", "words"]),
+        ("perago.terminal.console", ["check", "words"]),
         ("pydantic", ["check", "words"]),
         ("perago.supervisor.serve", ["start", "words"]),
-        ("rich.console", ["check"]),
+        ("perago.cli.check", ["check"]),
     ],
 )
 def test_interrupt_while_the_program_loads_prints_nothing(
@@ -138,8 +138,23 @@ finally:
 @pytest.mark.parametrize(
     ("arguments", "not_loaded"),
     [
+        (["--version"], {"typer", "pydantic", "rich", "perago.errors"}),
         (["--help"], {"pydantic", "rich", "structlog", "pyspark", "perago.settings"}),
-        (["check", "words"], {"structlog", "prometheus_client", "pyspark", "perago.supervisor", "perago.lake", "perago.operate"}),
+        (
+            ["check", "words"],
+            {
+                "rich",
+                "pydantic_settings",
+                "perago.pipelines.graph",
+                "perago.workflow_check",
+                "structlog",
+                "prometheus_client",
+                "pyspark",
+                "perago.supervisor",
+                "perago.lake",
+                "perago.operate",
+            },
+        ),
     ],
 )
 def test_command_loads_only_what_it_needs(project: Path, arguments: list[str], not_loaded: set[str]) -> None:

@@ -1,5 +1,6 @@
 """The distribution's own name: version, where a project gets it from, and another distribution named `perago`."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -112,6 +113,13 @@ def test_no_hint_names_the_other_distribution() -> None:
     assert [path for path in files if "pip install perago" in path.read_text() or "install 'perago" in path.read_text()] == []
 
 
+def _imported(node: ast.AST) -> list[str]:
+    """The top-level packages that an import statement names."""
+    if isinstance(node, ast.ImportFrom):
+        return [(node.module or "").partition(".")[0]]
+    return [one.name.partition(".")[0] for one in node.names] if isinstance(node, ast.Import) else []
+
+
 def test_every_imported_distribution_is_declared() -> None:
     declared = {requirement.partition(">")[0].strip() for requirement in PROJECT["dependencies"]}
     # Extras, and pydantic-core, which pydantic pins exactly and documents for direct use.
@@ -121,9 +129,8 @@ def test_every_imported_distribution_is_declared() -> None:
     imported = {
         name
         for path in (CLONE / "src").rglob("*.py")
-        for line in path.read_text().splitlines()
-        if line.startswith(("import ", "from "))
-        for name in [line.split()[1].partition(".")[0]]
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imported(node)
         if name not in sys.stdlib_module_names and name not in own
     }
     used = {modules[name][0].lower().replace("_", "-") for name in imported}

@@ -68,7 +68,8 @@ class Worker:
         calls, self.shutdown = BlockingCalls(server, pool), Shutdown(lambda: None)
         self.observed: list[recorder.WorkerEvent] = []
         self.context = WorkerContext(calls, {TYPE: facts}, self.observed.append, self.shutdown, group)
-        self.poller = Poller(calls, [PollTarget(TYPE)], 1, self.shutdown, self.observed.append, lambda *_: None)
+        # With more than one slot, polls are sent with reports.
+        self.poller = Poller(calls, [PollTarget(TYPE)], 2, self.shutdown, self.observed.append, lambda *_: None)
         self.reporter = Reporter(self.context, 1, lambda _: None, restore_nothing, lambda: None)
 
     def attempt(self, polled: Polled, *, since_poll: float = 0.0) -> SupervisedAttempt:

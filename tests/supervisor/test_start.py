@@ -13,7 +13,7 @@ from tests.support.fault_proxy import FaultProxy, cut
 from tests.support.waiting import eventually
 from tests.support.worker_harness import GROW, PLAIN, WorkerHarness
 
-from perago.cli import main
+from perago.cli import commands, main
 
 NO_LAKE: dict[str, Any] = {
     "LAKECTL_SERVER_ENDPOINT_URL": "",
@@ -140,7 +140,7 @@ def test_ctrl_c_during_start_shows_no_traceback(monkeypatch: pytest.MonkeyPatch,
     def interrupted(*_: object, **__: object) -> None:
         raise interruption
 
-    monkeypatch.setattr(main, "app", interrupted)
+    monkeypatch.setattr(commands, "app", interrupted)
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code == 130

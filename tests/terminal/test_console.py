@@ -1,8 +1,6 @@
-import io
 import json
 
 import pytest
-from rich.console import Console
 
 from perago.terminal import console
 
@@ -43,19 +41,28 @@ def test_a_pipe_gets_plain_uncut_lines(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == f"NAME: {value}\nOTHER: two words\n"
 
 
-def test_a_terminal_gets_a_titled_block_with_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = io.StringIO()
-    monkeypatch.setattr(console, "stdout", lambda: Console(file=screen, force_terminal=True, width=60, color_system="standard"))
-    console.pairs("settings", [("NAME", "value")])
-    assert "settings" in screen.getvalue()
-    assert "\x1b[36m" in screen.getvalue()
-
-
-def test_no_color_is_respected_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_gets_a_titled_block_with_colour(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("NO_COLOR", "1")
-    console.error("no colours")
-    assert "\x1b[31m" not in capsys.readouterr().err
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    console.pairs("settings", [("NAME", "value"), ("LONGER", ("good", "green"))])
+    title, first, second = capsys.readouterr().out.splitlines()
+    assert title == "\x1b[1msettings\x1b[0m"
+    assert first == "\x1b[36m  NAME  \x1b[0m  value"
+    assert second == "\x1b[36m  LONGER\x1b[0m  \x1b[32mgood\x1b[0m"
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colours_can_be_switched_off(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    console.error("with colours")
+    monkeypatch.setenv(name, value)
+    console.error("without")
+    assert capsys.readouterr().err == "\x1b[1;31merror:\x1b[0m with colours\nerror: without\n"
 
 
 def test_json_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

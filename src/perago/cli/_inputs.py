@@ -1,6 +1,6 @@
 """Used by several commands: shared option types, the settings with their warnings, and task modules."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,8 +9,10 @@ from perago.declare import module_loader, module_names
 from perago.declare.task import TaskDeclaration
 from perago.errors import TaskDefinitionError
 from perago.pipelines import loader
-from perago.pipelines.graph import Pipeline
 from perago.terminal import console
+
+if TYPE_CHECKING:
+    from perago.pipelines.graph import Pipeline
 
 
 def _complete_module(incomplete: str) -> list[str]:
@@ -80,7 +82,7 @@ def show_warnings() -> None:
         console.warning(line)
 
 
-def load_declared(module: str) -> TaskDeclaration | Pipeline:
+def load_declared(module: str) -> "TaskDeclaration | Pipeline":
     """The task or pipeline that the module declares; prints the warnings of its declaration."""
     declared = load_declared_quietly(module)
     for warning in declared.warnings:
@@ -88,7 +90,7 @@ def load_declared(module: str) -> TaskDeclaration | Pipeline:
     return declared
 
 
-def load_declared_quietly(module: str) -> TaskDeclaration | Pipeline:
+def load_declared_quietly(module: str) -> "TaskDeclaration | Pipeline":
     """As `load_declared`, without the warnings. What the module prints while it is imported goes to stderr."""
     with console.stdout_to_stderr():
         return loader.load(module)

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from perago.declare.task import TaskDeclaration
 from perago.terminal import console
 from perago.workflow_check import check, definition
 from perago.workflow_check.check import Verdict
 from perago.workflow_check.findings import Finding
-
-_ENDING = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +47,9 @@ class CheckedFile:
         for verdict in self.verdicts:
             if not verdict.errors:
                 tasks = "1 task" if verdict.task_count == 1 else f"{verdict.task_count} tasks"
-                name = console.printable(verdict.workflow.name)
-                console.stdout().print(Text.assemble(("ok:", "bold green"), f" {name} ({tasks})"))
+                console.line(("ok:", "bold green"), f" {verdict.workflow.name} ({tasks})")
             for one in verdict.warnings:
                 console.warning(f"{self.name}: {one}")
-
-
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The workflow files and the modules among the arguments."""
-    files = [one for one in arguments if one.endswith(_ENDING)]
-    return files, [one for one in arguments if not one.endswith(_ENDING)]
 
 
 def check_files(names: Sequence[str], tasks: Sequence[TaskDeclaration]) -> list[CheckedFile]:

@@ -1,20 +1,24 @@
 """`perago check`: validates task and pipeline modules and workflow definitions, draws pipelines, and shows the settings."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.text import Text
 
 from perago import settings
-from perago.cli import _inputs, _workflow_files
+from perago.cli import _inputs
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
-from perago.pipelines import loader, tree
-from perago.pipelines.graph import Pipeline
+from perago.pipelines import loader
 from perago.terminal import console
 
-Declared = TaskDeclaration | Pipeline
+if TYPE_CHECKING:
+    from perago.cli._workflow_files import CheckedFile
+    from perago.pipelines.graph import Pipeline
+
+    Declared = TaskDeclaration | Pipeline
+
+_WORKFLOW_FILE = ".json"
 
 
 def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> None:
@@ -26,14 +30,15 @@ def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> No
 
     Exit codes: 0 everything is valid, 1 something is wrong, 2 wrong usage.
     """
-    files, modules = _workflow_files.split(given)
+    files = [one for one in given if one.endswith(_WORKFLOW_FILE)]
+    modules = [one for one in given if not one.endswith(_WORKFLOW_FILE)]
     found = [_load(module) for module in modules]
     local = _load_settings() if modules else None
     verdicts = [*found, local] if isinstance(local, SetupError) else found
     errors = [one for one in verdicts if isinstance(one, SetupError)]
-    declarations = [one for one in verdicts if isinstance(one, TaskDeclaration | Pipeline)]
+    declarations = [one for one in found if not isinstance(one, SetupError)]
     usable = None if isinstance(local, SetupError) else local
-    workflows = _workflow_files.check_files(files, [task for one in declarations for task in loader.tasks_of(one)])
+    workflows = _check_files(files, declarations)
     if as_json:
         console.write_json(_document(declarations, errors, workflows, usable))
     for verdict in errors if as_json else verdicts:
@@ -46,7 +51,15 @@ def check(given: _inputs.ModulesAndFiles, as_json: _inputs.AsJson = False) -> No
         raise typer.Exit(1)
 
 
-def _load(module: str) -> Declared | SetupError:
+def _check_files(files: Sequence[str], declarations: "Sequence[Declared]") -> "Sequence[CheckedFile]":
+    if not files:
+        return []
+    from perago.cli import _workflow_files  # noqa: PLC0415 - a task is checked quicker without it
+
+    return _workflow_files.check_files(files, [task for one in declarations for task in loader.tasks_of(one)])
+
+
+def _load(module: str) -> "Declared | SetupError":
     try:
         return _inputs.load_declared_quietly(module)
     except TaskDefinitionError as error:
@@ -61,9 +74,9 @@ def _load_settings() -> settings.Settings | SetupError:
 
 
 def _document(
-    declarations: Sequence[Declared],
+    declarations: "Sequence[Declared]",
     errors: Sequence[SetupError],
-    workflows: Sequence[_workflow_files.CheckedFile],
+    workflows: "Sequence[CheckedFile]",
     local: settings.Settings | None,
 ) -> dict[str, Any]:
     return {
@@ -72,7 +85,7 @@ def _document(
             for task in declarations
             if isinstance(task, TaskDeclaration)
         ],
-        "pipelines": [_pipeline_document(one) for one in declarations if isinstance(one, Pipeline)],
+        "pipelines": [_pipeline_document(one) for one in declarations if not isinstance(one, TaskDeclaration)],
         "workflows": [one for workflow in workflows for one in workflow.document()],
         "errors": [*(str(error) for error in errors), *(line for workflow in workflows for line in workflow.errors())],
         "settings": None if local is None else _resolved(declarations, local),
@@ -81,7 +94,7 @@ def _document(
     }
 
 
-def _pipeline_document(pipeline: Pipeline) -> dict[str, Any]:
+def _pipeline_document(pipeline: "Pipeline") -> dict[str, Any]:
     return {
         "module": pipeline.module,
         "name": pipeline.name,
@@ -91,32 +104,34 @@ def _pipeline_document(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _show(verdict: Declared | SetupError) -> None:
+def _show(verdict: "Declared | SetupError") -> None:
     if isinstance(verdict, SetupError):
         console.error(str(verdict), verdict.code)
         return
-    console.stdout().print(Text.assemble(("ok:", "bold green"), f" {verdict.name}"))
-    if isinstance(verdict, Pipeline):
+    console.line(("ok:", "bold green"), f" {verdict.name}")
+    if not isinstance(verdict, TaskDeclaration):
+        from perago.pipelines import tree  # noqa: PLC0415 - as above
+
         for line in tree.lines(verdict)[1:]:
-            console.stdout().print(Text(line), soft_wrap=True)
+            console.line(line)
     for warning in verdict.warnings:
         console.warning(f"{verdict.name}: {warning}")
 
 
-def _show_settings(declarations: Sequence[Declared], local: settings.Settings) -> None:
+def _show_settings(declarations: "Sequence[Declared]", local: settings.Settings) -> None:
     servers = [(name, _server(access)) for name, access in (("conductor", local.conductor), ("lakefs", local.lakefs))]
     console.pairs("settings", [*_resolved(declarations, local).items(), *servers])
 
 
-def _resolved(declarations: Sequence[Declared], local: settings.Settings) -> dict[str, str]:
+def _resolved(declarations: "Sequence[Declared]", local: settings.Settings) -> dict[str, str]:
     """With a single module, the prefix of its worker ids is known."""
     if len(declarations) != 1:
         return local.resolved()
     return {**local.resolved(), "PERAGO_WORKER_ID_PREFIX": local.worker_id_prefix(declarations[0].module)}
 
 
-def _server(access: object) -> Text:
-    return Text(_configured(access), style="dim" if access is None else "green")
+def _server(access: object) -> console.Part:
+    return _configured(access), "dim" if access is None else "green"
 
 
 def _configured(access: object) -> str:

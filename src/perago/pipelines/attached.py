@@ -1,16 +1,20 @@
-"""The pipeline that `@pipeline` attached to a function, and those that a module declares."""
+"""The pipeline that `@pipeline` attached to a function, and those that a module declares.
+
+A command that is given a task finds out here that it is no pipeline, and does not wait for the pipelines' modules.
+"""
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perago.pipelines.graph import Pipeline
+if TYPE_CHECKING:
+    from perago.pipelines.graph import Pipeline
 
 _ATTRIBUTE = "__perago_pipeline__"
 _DECLARED = "__perago_pipelines__"
 
 
-def attach(function: Any, pipeline: Pipeline) -> None:
+def attach(function: Any, pipeline: "Pipeline") -> None:
     setattr(function, _ATTRIBUTE, pipeline)
     original = inspect.unwrap(function)
     # Two functions of the same name are two pipelines, but a module that is executed again declares the same ones.
@@ -18,12 +22,11 @@ def attach(function: Any, pipeline: Pipeline) -> None:
     original.__globals__.setdefault(_DECLARED, {})[place] = pipeline
 
 
-def pipeline_of(function: object) -> Pipeline | None:
+def pipeline_of(function: object) -> "Pipeline | None":
     """What `@pipeline` attached to a function, or None."""
-    found = getattr(function, _ATTRIBUTE, None)
-    return found if isinstance(found, Pipeline) else None
+    return getattr(function, _ATTRIBUTE, None)
 
 
-def pipelines_in(module: Mapping[str, Any]) -> list[Pipeline]:
+def pipelines_in(module: Mapping[str, Any]) -> "list[Pipeline]":
     """Every pipeline that a module declared."""
     return list(module.get(_DECLARED, {}).values())

@@ -1,15 +1,18 @@
 """Import a module, found as by `python -m`, and return the one task or pipeline that it declares."""
 
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
 from perago.pipelines.attached import pipelines_in
-from perago.pipelines.graph import Pipeline
+
+if TYPE_CHECKING:
+    from perago.pipelines.graph import Pipeline
 
 
-def load(module_name: str) -> TaskDeclaration | Pipeline:
+def load(module_name: str) -> "TaskDeclaration | Pipeline":
     """`TaskDefinitionError` if the module cannot be imported or does not declare exactly one task or one pipeline."""
     module = module_loader.import_by_name(module_name)
     found = only_declared(module)
@@ -17,7 +20,7 @@ def load(module_name: str) -> TaskDeclaration | Pipeline:
     return found
 
 
-def only_declared(module: ModuleType) -> TaskDeclaration | Pipeline:
+def only_declared(module: ModuleType) -> "TaskDeclaration | Pipeline":
     """The task or pipeline of an imported module."""
     tasks, pipelines = declared_in(vars(module)), pipelines_in(vars(module))
     if len(pipelines) == 1 and not tasks:
@@ -31,7 +34,7 @@ def only_declared(module: ModuleType) -> TaskDeclaration | Pipeline:
     raise TaskDefinitionError(f"{module.__name__}: declares {' and '.join(filter(None, named))}; give each a module of its own")
 
 
-def tasks_of(found: TaskDeclaration | Pipeline) -> list[TaskDeclaration]:
+def tasks_of(found: "TaskDeclaration | Pipeline") -> list[TaskDeclaration]:
     """The task itself, or every task of the pipeline and of those that it calls."""
     return [found] if isinstance(found, TaskDeclaration) else list(found.tasks())
 

@@ -1,24 +1,32 @@
-"""Lines, name-value tables and JSON for people and scripts: colour on a terminal, plain uncut lines in a pipe."""
+"""Lines, name-value tables and JSON for people and scripts: colour on a terminal, plain uncut lines in a pipe.
+
+Simple lines are written without rich, whose import takes longer than most commands; tables and live views load it.
+"""
 
 import contextlib
 import json
 import os
 import sys
 from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Part = str | tuple[str, str]
+"""A text, or a text and its style, such as `bold red`."""
 
 PIPED_WIDTH = 100_000
 """Wide enough that nothing is wrapped or cut for a program that reads the pipe."""
+_SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+"""Parameters of the terminal's escape sequence for each word of a style."""
 
 
-def stdout() -> Console:
+def stdout() -> "Console":
     return _console(stderr=False)
 
 
-def stderr() -> Console:
+def stderr() -> "Console":
     return _console(stderr=True)
 
 
@@ -52,20 +60,21 @@ def stdout_to_stderr() -> Generator[None]:
         os.close(kept)
 
 
-def pairs(title: str, rows: Sequence[tuple[str, str | Text]]) -> None:
+def line(*parts: Part) -> None:
+    """Print a line on stdout."""
+    _write_line(sys.stdout, parts)
+
+
+def pairs(title: str, rows: Sequence[tuple[str, Part]]) -> None:
     """Print names and values: an aligned block under a title on a terminal, `name: value` lines in a pipe."""
-    console = stdout()
-    if not console.is_terminal:
+    if not _is_terminal(sys.stdout):
         for name, value in rows:
-            console.print(Text.assemble(f"{name}: ", _shown(value)))
+            line(f"{name}: ", value)
         return
-    console.print(Text(title, style="bold"))
-    block = Table.grid(padding=(0, 2, 0, 0))
-    block.add_column(style="cyan", no_wrap=True)
-    block.add_column(overflow="fold")
+    line((title, "bold"))
+    width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        block.add_row(f"  {name}", _shown(value))
-    console.print(block)
+        line((f"  {name.ljust(width)}", "cyan"), "  ", value)
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -85,7 +94,9 @@ def size(count: int) -> str:
     return f"{value:.3g} TB"
 
 
-def _console(*, stderr: bool) -> Console:
+def _console(*, stderr: bool) -> "Console":
+    from rich.console import Console  # noqa: PLC0415 - only commands that draw wait for it
+
     # Created at each use, because sys.stdout and sys.stderr may have been replaced since.
     console = Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
     if not console.is_terminal:
@@ -95,14 +106,27 @@ def _console(*, stderr: bool) -> Console:
 
 def _labelled(label: str, style: str, message: str, after: str = "") -> None:
     first, *more = message.strip().splitlines() or [""]
-    console = stderr()
-    console.print(Text.assemble((f"{label}:", style), f" {printable(first)}", (after, "dim")))
-    for line in more:
-        console.print(Text(printable(line)))
+    _write_line(sys.stderr, [(f"{label}:", style), f" {first}", (after, "dim")])
+    for text in more:
+        _write_line(sys.stderr, [text])
 
 
-def _shown(value: str | Text) -> Text:
-    return value if isinstance(value, Text) else Text(printable(value))
+def _write_line(stream: TextIO, parts: Sequence[Part]) -> None:
+    coloured = _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    stream.write("".join(_rendered(part, coloured) for part in parts) + "\n")
+    stream.flush()
+
+
+def _rendered(part: Part, coloured: bool) -> str:
+    text, style = (part, "") if isinstance(part, str) else part
+    shown = printable(text)
+    if not coloured or not style or not shown:
+        return shown
+    return f"\x1b[{';'.join(_SGR[word] for word in style.split())}m{shown}\x1b[0m"
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
 def _visible(char: str) -> str:
