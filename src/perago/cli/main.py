@@ -17,7 +17,7 @@ try:
 
     from perago import distribution
     from perago.cli import _plain_help
-    from perago.errors import PeragoError
+    from perago.errors import ConductorUnavailable, LakeUnavailable, PeragoError
 except KeyboardInterrupt:
     # Ctrl-C while the program is loading: exit as `main` does, without a traceback.
     sys.exit(INTERRUPTED)
@@ -136,11 +136,20 @@ def _run(arguments: list[str]) -> int:
     try:
         return app(arguments, prog_name="perago", standalone_mode=False)
     except PeragoError as error:
-        return _refuse(str(error), 1, error.code)
+        return _refuse(f"{error}{_hint(error)}", 1, error.code)
     except typer.TyperException as error:
         return _refuse(_usage_error(error), 2)
     except typer.Abort:
         return INTERRUPTED
+
+
+def _hint(error: PeragoError) -> str:
+    if not isinstance(error, ConductorUnavailable | LakeUnavailable) and not isinstance(error.__cause__, LakeUnavailable):
+        return ""
+    from perago import settings  # noqa: PLC0415 - every command would load it
+    from perago.cli import _env_file  # noqa: PLC0415
+
+    return _env_file.hint(settings.ENV_FILE)
 
 
 def _refuse(message: str, code: int, error_code: str = "") -> int:
