@@ -121,6 +121,29 @@ def test_a_misspelt_module_gets_a_suggestion(write: Write) -> None:
     assert refusal("tasks/laoded" + name[len("tasks.loaded") :] + ".py").endswith(f"; did you mean {name}?")
 
 
+PIPELINE = """
+raise SystemExit("a module is not imported for a guess")
+@pipeline(
+    owner_email="a@example.com", name='{name}',
+)
+def steps(flow): ...
+"""
+
+
+def test_a_misspelt_module_of_a_pipeline_gets_a_suggestion(write: Write) -> None:
+    name = write(PIPELINE.format(name="sales.nightly"))
+    assert refusal(name[:-1]).endswith(f"; did you mean {name}?")
+
+
+@pytest.mark.parametrize("given", ["sales.nightly", "sales-nightly"])
+def test_the_name_of_a_pipeline_or_task_gets_its_module(write: Write, given: str) -> None:
+    module = write(PIPELINE.format(name=given))
+    assert refusal(given).endswith(f"; that is the name of a pipeline: write its module, {module}")
+    module = write(TASK.format(name="sales.report"))
+    assert refusal("sales.report").endswith(f"; that is the name of a task: write its module, {module}")
+    assert "that is the name" not in refusal("sales_report")
+
+
 def test_a_missing_module_is_refused_with_the_place_that_was_searched(write: Write, tmp_path: Path) -> None:
     assert refusal("no_such_module") == f"no module 'no_such_module' in {tmp_path} or on the Python path"
     write("", package="package")

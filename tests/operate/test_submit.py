@@ -129,7 +129,8 @@ def test_a_task_runs_as_a_pipeline_of_one_step(project: Project, harness: Operat
     )
     assert second == f"watch it with perago watch {run}"
     assert said.err == (
-        f"warning: no worker asked for {project.prefix}.count in the last 2 minutes; start one with perago start {module}\n"
+        f"warning: no worker asked for {project.prefix}.count in the last 2 minutes: one may be starting or busy; "
+        f"if none runs, start one with perago start {module}\n"
     )
     found = project.workflow(run)
     workspace = {"repository": harness.repository, "branch": "main", "ref_type": "commit", "ref": seed}
@@ -270,8 +271,8 @@ def test_workers_are_required_if_asked_for(project: Project, harness: OperatorHa
     said = project.submit(module, *options)
     assert said.code == 1
     assert said.err == (
-        f"error: nothing was started: no worker asked for {project.prefix}.count in the last 2 minutes; "
-        f"start one with perago start {module} [PG-100]\n"
+        f"error: nothing was started: no worker asked for {project.prefix}.count in the last 2 minutes: "
+        f"one may be starting or busy; if none runs, start one with perago start {module} [PG-100]\n"
     )
     assert harness.real.call("GET", f"/workflow/running/{project.prefix}.count") == []
     harness.real.conductor.poll(TaskType(f"{project.prefix}.count"), nonce(), wait_seconds=0)

@@ -95,6 +95,21 @@ def test_directories_of_ended_drivers_are_removed_and_others_stay(tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["somebody's"]
 
 
+def test_a_directory_that_cannot_be_removed_now_is_removed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(39, "Directory not empty", str(path))
+
+    made = driver_directory.create(tmp_path)
+    for name in ("a", "warehouse", "z"):
+        (made.path / name).mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(driver_directory.shutil, "rmtree", fail)
+        made.close()
+    assert made.path.exists()
+    driver_directory.sweep(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_progress_reads_like_a_sentence() -> None:
     assert progress(JobProgress(1, 8, 3, 0, 0)).note == "1 stage: 3 of 8 tasks"
     assert progress(JobProgress(2, 40, 12, 1500, 9)).note == "2 stages: 12 of 40 tasks, 1,500 rows written"

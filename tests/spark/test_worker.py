@@ -71,3 +71,6 @@ def test_a_spark_attempt_is_cancelled_and_the_next_one_uses_its_driver(harness: 
     assert last["outputData"]["result"] == {"rows": 4}
     assert harness.head().parents == (base,)
     assert harness.staging_branches() == []
+
+    assert worker.stop() == 0
+    assert not list((harness.folder / "cache" / "spark").iterdir())

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from perago import distribution
 from perago.cli import _plain_help
 from perago.cli.main import INTERRUPTED
-from perago.errors import PeragoError
+from perago.errors import ConductorUnavailable, LakeUnavailable, PeragoError
 from perago.terminal import console
 
 COMMANDS = {
@@ -122,11 +122,20 @@ def run(arguments: list[str]) -> int:
     try:
         return app(arguments, prog_name="perago", standalone_mode=False)
     except PeragoError as error:
-        return _refuse(str(error), 1, error.code)
+        return _refuse(f"{error}{_hint(error)}", 1, error.code)
     except typer.TyperException as error:
         return _refuse(_usage_error(error), 2)
     except typer.Abort:
         return INTERRUPTED
+
+
+def _hint(error: PeragoError) -> str:
+    if not isinstance(error, ConductorUnavailable | LakeUnavailable) and not isinstance(error.__cause__, LakeUnavailable):
+        return ""
+    from perago import settings  # noqa: PLC0415 - every command would load it
+    from perago.cli import _env_file  # noqa: PLC0415
+
+    return _env_file.hint(settings.ENV_FILE)
 
 
 def _refuse(message: str, code: int, error_code: str = "") -> int:

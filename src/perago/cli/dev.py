@@ -37,7 +37,8 @@ def dev(
 ) -> None:
     """Run a real Conductor and a real lakeFS here; Ctrl-C stops both.
 
-    With --env-file, the settings are in the file while the servers run. When they stop, the previous values are restored.
+    With --env-file, the settings are in the file while the servers run. When they stop, the previous values are restored. A file
+    that another perago dev uses is refused.
     """
     _inputs.show_warnings()
     if env_file is not None:
@@ -45,7 +46,7 @@ def dev(
     options = stacks.StackOptions(data_dir, conductor_port, lakefs_port)
     with running(options) as stack, contextlib.ExitStack() as cleanup:
         if env_file is not None:
-            cleanup.enter_context(_env_file.written(env_file, stack.endpoints))
+            cleanup.enter_context(_env_file.written(env_file, stack.endpoints, stack.data_dir))
         sys.stdout.write(_as_json(stack) if as_json else _as_text(stack.endpoints))
         sys.stdout.flush()
         stack.watch()

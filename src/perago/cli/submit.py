@@ -126,7 +126,10 @@ def _check_workers(missing: Sequence[str], module: str, *, require: bool) -> Non
     if not missing:
         return
     minutes = f"{submission.WORKER_SECONDS / 60:.0f} minutes"
-    line = f"no worker asked for {', '.join(missing)} in the last {minutes}; start one with perago start {module}"
+    line = (
+        f"no worker asked for {', '.join(missing)} in the last {minutes}: one may be starting or busy; "
+        f"if none runs, start one with perago start {module}"
+    )
     if require:
         raise SetupError(f"nothing was started: {line}")
     console.warning(line)

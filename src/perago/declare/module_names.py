@@ -1,7 +1,8 @@
-"""Names of task modules: from file paths, the ones in the working directory, and the one that was probably meant."""
+"""Names of modules with a task or pipeline: from paths, those in the working directory, and the one that was probably meant."""
 
 import difflib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,18 +17,28 @@ def dotted(given: str) -> str:
     """The module's name; `given` may be the path of its file below the working directory. Otherwise `TaskDefinitionError`."""
     name = _of_path(given) if _is_path(given) else given
     if not name or not all(part.isidentifier() for part in name.split(".")):
-        raise TaskDefinitionError(f"{given!r} is not a module name; write one as for 'python -m', such as tasks.features")
+        hint = (suggestion(name) if name else "") or "; write one as for 'python -m', such as tasks.features"
+        raise TaskDefinitionError(f"{given!r} is not a module name{hint}")
     return name
 
 
 def suggestion(name: str) -> str:
-    """`; did you mean NAME?` with the most similar task module of the working directory, or nothing."""
-    close = difflib.get_close_matches(name, list(in_working_directory()), n=1, cutoff=0.7)
+    """Which module of the working directory was probably meant: one that declares this name, or a similar one. Or nothing."""
+    sources = dict(_sources())
+    for module, source in sources.items():
+        if found := re.search(rf"""@(task|pipeline)\([^)]*\bname\s*=\s*["']{re.escape(name)}["']""", source):
+            return f"; that is the name of a {found[1]}: write its module, {module}"
+    close = difflib.get_close_matches(name, list(sources), n=1, cutoff=0.7)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def in_working_directory() -> Iterator[str]:
-    """The names of the files that seem to declare a task, without importing them."""
+    """The names of the files that seem to declare a task or a pipeline, without importing them."""
+    return (module for module, _ in _sources())
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    """The modules and their text."""
     looked_at = 0
     for folder, folders, files in os.walk("."):
         parts = Path(folder).parts
@@ -41,8 +52,8 @@ def in_working_directory() -> Iterator[str]:
             looked_at += 1
             if looked_at > _MAX_FILES:
                 return
-            if _declares_a_task(Path(folder, file)):
-                yield ".".join([*parts, stem])
+            if source := _declaration(Path(folder, file)):
+                yield ".".join([*parts, stem]), source
 
 
 def _is_path(given: str) -> bool:
@@ -63,8 +74,10 @@ def _of_path(given: str) -> str:
     return name.removesuffix(".__init__")
 
 
-def _declares_a_task(file: Path) -> bool:
+def _declaration(file: Path) -> str:
+    """The text of a file that seems to declare a task or a pipeline, otherwise nothing."""
     try:
-        return b"@task" in file.read_bytes()
+        source = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return ""
+    return source if "@task" in source or "@pipeline" in source else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perago.errors import DevStackError
 from perago.process.child_process import Command
-from perago.process.lock_file import LockFile
+from perago.process.lock_file import LockFile, is_locked
 from perago.provision.artifact_cache import explained_os_errors
 
 _LOCK = "lock"
@@ -63,6 +63,14 @@ def acquire(wanted: Path | None) -> DataDirectory:
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
+
+
+def holder(path: Path) -> str | None:
+    """The process id of the `perago dev` that uses this data directory, None if none does."""
+    try:
+        return (path / _LOCK).read_text(errors="replace") if is_locked(path / _LOCK) else None
+    except OSError:
+        return None
 
 
 def _acquire(path: Path, *, temporary: bool) -> DataDirectory:

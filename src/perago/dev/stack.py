@@ -14,6 +14,14 @@ from perago.process.stop_request import StopRequest
 from perago.provision import artifact_cache
 from perago.provision.progress import Report, quiet
 
+VARIABLES = (
+    "CONDUCTOR_SERVER_URL",
+    "LAKECTL_SERVER_ENDPOINT_URL",
+    "LAKECTL_CREDENTIALS_ACCESS_KEY_ID",
+    "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY",
+)
+"""The settings with which Perago uses these servers."""
+
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
@@ -36,12 +44,8 @@ class Endpoints:
 
     def environment(self) -> dict[str, str]:
         """The settings with which Perago uses these servers."""
-        return {
-            "CONDUCTOR_SERVER_URL": self.conductor_url,
-            "LAKECTL_SERVER_ENDPOINT_URL": self.lakefs_url,
-            "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": self.access_key_id,
-            "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": self.secret_access_key,
-        }
+        values = (self.conductor_url, self.lakefs_url, self.access_key_id, self.secret_access_key)
+        return dict(zip(VARIABLES, values, strict=True))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -20,7 +20,7 @@ class DriverDirectory:
     _lock: LockFile
 
     def close(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
         self._lock.close()
 
 
@@ -38,9 +38,22 @@ def create(scratch: Path) -> DriverDirectory:
 
 
 def sweep(scratch: Path) -> None:
+    """Remove the directories of processes that have ended."""
     for found in scratch.glob(f"{_PREFIX}*"):
         if _is_abandoned(found / _LOCK):
-            shutil.rmtree(found, ignore_errors=True)
+            _remove(found)
+
+
+def _remove(path: Path) -> None:
+    """The lock file last: what could not be removed now is found again by the next `sweep`."""
+    with contextlib.suppress(OSError):
+        for one in path.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                shutil.rmtree(one)
+            elif one.name != _LOCK:
+                one.unlink()
+        (path / _LOCK).unlink()
+        path.rmdir()
 
 
 def _is_abandoned(lock: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Removes what dead executors left behind: attempt directories and staging branches. Errors are logged, never raised."""
+"""Removes what dead executors left behind: attempt and driver directories, staging branches. Errors are logged, never raised."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from perago.errors import LakeError, LakeNotFound
 from perago.lake.port import Lake
 from perago.protocol import staging_names
 from perago.settings import Settings
+from perago.spark import driver_directory, options
 from perago.supervisor.context import BlockingCalls
 from perago.supervisor.logs import Logger
 from perago.supervisor.supervised_attempt import SupervisedAttempt
@@ -35,10 +36,16 @@ def sweep(root: Path, older_than: float, warn: Warn) -> int:
         return 0
 
 
+def sweep_spark(settings: Settings) -> None:
+    """Remove the directories of drivers whose executor has ended; until then the driver may write to them."""
+    driver_directory.sweep(options.from_settings(settings).scratch)
+
+
 async def sweep_at_intervals(calls: BlockingCalls, settings: Settings, log: Logger) -> None:
     """Remove what earlier workers left behind, and then, at intervals, old directories that were missed."""
     age = 0.0
     while True:
+        await calls.run(sweep_spark, settings)
         removed = await calls.run(sweep, settings.perago_workspace_root, age, log.warning)
         if removed:
             log.info("removed attempt directories of dead executors", count=removed)

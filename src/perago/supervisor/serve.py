@@ -147,6 +147,7 @@ class Supervisor:
         finally:
             self._shutdown.drain()
             await asyncio.gather(*(slot.close() for slot in self._slots))
+            crash_cleanup.sweep_spark(self._settings)
             self._calls.pool.shutdown(wait=False, cancel_futures=True)
             self._client.close()
             self._log_file.close()
