@@ -3,9 +3,12 @@
 import os
 from pathlib import Path
 
+import _request_log
 from pydantic import BaseModel
 
 from perago import WorkspaceSpec, task
+
+_request_log.install()
 
 
 class Params(BaseModel):

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench._lakefs import Store
-from bench.worker import Server
+from bench._worker_processes import Server
 
 from perago.dev.stack import Endpoints, Stack
 from perago.http.request import HttpTimeouts

@@ -1,45 +1,38 @@
 """Compares the worker with the official one and with a bare HTTP loop, on a real Conductor and lakeFS, in turns.
 
-    .venv/bin/python bench/worker.py [--quick] [--json FILE] [--stack FILE]
+    .venv/bin/python bench/worker.py [--quick] [--json FILE] [--stack FILE] [--phase throughput|transaction|idle|recovery]
 
 Throughput: the processes of the worker are stopped (SIGSTOP), no-op tasks are queued, the processes continue, and the time until
 the last task is completed is measured, by the clock of the server, without the time to start workflows. Meanwhile the benchmark
 sends next to nothing, because the server has the same two cores. Latency: one task at a time, from scheduled to completed by the
-clock of the server. Further figures: CPU time of the worker and requests per task, the time that a workspace with one small
-changed file adds to a task, the time from the death of an executor to the scheduled retry, and memory (PSS) and CPU of an idle
-worker. Exit code 1 if a target is missed.
+clock of the server. Transaction: the time that a workspace with one small changed file adds to a task, from poll to report, with
+its requests and what the same requests take a bare client. Further figures: CPU time of the worker and requests per task, the
+time from the death of an executor to the scheduled retry, and memory (PSS) and CPU of an idle worker. Exit code 1 if a target is
+missed.
 """
 
 import argparse
 import json
 import os
-import re
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import uuid
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import urllib3
+import _transaction
+from _worker_processes import PATIENCE, REQUESTS, Peer, Server, cpu_seconds, given, pss_kb, running, started
 
 from perago.dev.stack import Endpoints, Stack
-from perago.http.request import HttpTimeouts
-from perago.lake.client import LakeFS
-from perago.model import BranchName, Repository
 
-HERE = Path(__file__).parent
-PATIENCE = 60.0
 SETTLING = 8.0
 PEERS = ("perago", "sdk", "bare")
-MODULES = {"perago": ["_worker_task"], "perago-two": ["_worker_task", "_worker_workspace"]}
-"""In the comparison the worker serves one task type, as the others do."""
+PHASES = ("throughput", "transaction", "idle", "recovery")
 
 
 @dataclass(frozen=True)
@@ -52,149 +45,9 @@ class Size:
 FULL, QUICK = Size(5, 300, 30), Size(3, 100, 8)
 AHEAD = 1.05
 """Target for the throughput, to that of conductor-python."""
+ADDED_MS = 15
+"""Target for the time that a workspace with one small changed file adds to a task."""
 WORKFLOWS_CHECKED_EVERY = 0.1
-
-
-class Server:
-    """Conductor over plain HTTP."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._pool = urllib3.PoolManager(maxsize=8, retries=False)
-        self._sent = 0
-
-    def requests_of_others(self) -> int:
-        """How many requests the server has answered so far, without those of this client."""
-        text = self._pool.request("GET", self.url.removesuffix("/api") + "/actuator/prometheus", timeout=60).data.decode()
-        counts = re.findall(r'^http_server_requests_seconds_count\{.*uri="/api.*\} (\S+)$', text, re.MULTILINE)
-        return sum(int(float(count)) for count in counts) - self._sent
-
-    def call(self, method: str, path: str, body: object | None = None) -> Any:
-        self._sent += 1
-        data = None if body is None else json.dumps(body)
-        answer = self._pool.request(method, self.url + path, body=data, headers={"Content-Type": "application/json"}, timeout=60)
-        if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {answer.data!r}")
-        text = answer.data.decode()
-        return json.loads(text) if text[:1] in {"{", "["} else text
-
-    def define(self, task_type: str) -> None:
-        definition = {"name": task_type, "ownerEmail": "bench@example.com", "retryCount": 3, "retryDelaySeconds": 0}
-        self.call("POST", "/metadata/taskdefs", [definition | {"responseTimeoutSeconds": 600, "timeoutSeconds": 0}])
-
-    def start(self, task_type: str, given: dict[str, Any]) -> str:
-        step = {"name": task_type, "taskReferenceName": "it", "type": "SIMPLE", "inputParameters": given}
-        definition = {
-            "name": f"{task_type}.workflow",
-            "version": 1,
-            "schemaVersion": 2,
-            "ownerEmail": "bench@example.com",
-            "tasks": [step],
-            "timeoutSeconds": 0,
-            "timeoutPolicy": "ALERT_ONLY",
-        }
-        return str(self.call("POST", "/workflow", {"name": definition["name"], "version": 1, "workflowDef": definition}))
-
-    def tasks(self, workflow: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.call("GET", f"/workflow/{workflow}?includeTasks=true")["tasks"]
-        return found
-
-    def completed(self, workflow: str) -> dict[str, Any]:
-        """Wait until the workflow has ended; returns its task."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            if self.call("GET", f"/workflow/{workflow}?includeTasks=false")["status"] == "COMPLETED":
-                return self.tasks(workflow)[-1]
-            time.sleep(0.005)
-        raise RuntimeError(f"workflow {workflow} did not complete")
-
-
-@dataclass
-class Peer:
-    """The processes of one contestant: a separate process group, so that all of them stop and continue together."""
-
-    name: str
-    slots: int
-    task_type: str
-    process: "subprocess.Popen[bytes]"
-    rates: list[float] = field(default_factory=list[float])
-    cpu_ms: list[float] = field(default_factory=list[float])
-    """Of all its processes, per task."""
-    requests: list[float] = field(default_factory=list[float])
-    """Per task."""
-    latencies: list[float] = field(default_factory=list[float])
-
-    def pids(self) -> list[int]:
-        """All processes with their descendants: executors have their own process groups."""
-        found, todo = [], [self.process.pid]
-        while todo:
-            pid = todo.pop()
-            found.append(pid)
-            for task in Path(f"/proc/{pid}/task").glob("*/children"):
-                todo += [int(child) for child in task.read_text().split()]
-        return found
-
-    def signal(self, number: signal.Signals) -> None:
-        for pid in self.pids():
-            os.kill(pid, number)
-
-    @contextmanager
-    def stopped(self) -> Generator[None]:
-        self.signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.signal(signal.SIGCONT)
-
-    def close(self) -> None:
-        victims = self.pids()
-        self.process.terminate()
-        try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        for pid in victims:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-
-
-def command(name: str, slots: int, task_type: str, url: str) -> list[str]:
-    if name in MODULES:
-        main = "from perago.cli.main import main; main()"
-        return [sys.executable, "-c", main, "start", *MODULES[name], "-j", str(slots), "--register"]
-    return [sys.executable, str(HERE / "_worker_peers.py"), name, url, task_type, str(slots)]
-
-
-def started(server: Server, stack: Endpoints, name: str, slots: int, folder: Path) -> Peer:
-    task_type = f"bench_{name}_{slots}_{uuid.uuid4().hex[:8]}"
-    server.define(task_type)
-    environment = {
-        **os.environ,
-        **stack.environment(),
-        "BENCH_TASK": task_type,
-        "PERAGO_LOG_ROOT": str(folder / "logs"),
-        "PERAGO_WORKSPACE_ROOT": str(folder / "workspaces"),
-        "PERAGO_CACHE_ROOT": str(folder / "cache"),
-        "PYTHONPATH": str(HERE),
-    }
-    with (folder / f"{task_type}.out").open("wb") as output:
-        process = subprocess.Popen(
-            command(name, slots, task_type, server.url), cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-    peer = Peer(name, slots, task_type, process)
-    try:
-        server.completed(server.start(task_type, given(0)))
-    except RuntimeError:
-        peer.close()
-        raise
-    return peer
-
-
-def given(number: int) -> dict[str, Any]:
-    return {"params": {"n": number}}
 
 
 def burst(server: Server, peer: Peer, count: int) -> None:
@@ -221,15 +74,6 @@ def latency(server: Server, task_type: str, inputs: dict[str, Any]) -> float:
     return float(task["endTime"] - task["scheduledTime"])
 
 
-@contextmanager
-def running(make: Callable[[], Peer]) -> Generator[Peer]:
-    peer = make()
-    try:
-        yield peer
-    finally:
-        peer.close()
-
-
 def race(server: Server, stack: Endpoints, folder: Path, slots: int, size: Size) -> dict[str, dict[str, Any]]:
     """Measure all contestants in turn, while all of them run."""
     with ExitStack() as things:
@@ -253,28 +97,6 @@ def race(server: Server, stack: Endpoints, folder: Path, slots: int, size: Size)
         }
         for peer in peers
     }
-
-
-def transaction(server: Server, stack: Endpoints, peer: Peer, count: int) -> dict[str, float]:
-    """Measure the time that a workspace with one changed file adds to a task."""
-    repository = Repository(f"bench-{uuid.uuid4().hex[:10]}")
-    lake = LakeFS(stack.lakefs_url, stack.access_key_id, stack.secret_access_key, timeouts=HttpTimeouts(10, 60))
-    pool = urllib3.PoolManager(headers=urllib3.make_headers(basic_auth=f"{stack.access_key_id}:{stack.secret_access_key}"))
-    body = json.dumps({"name": repository, "storage_namespace": f"local://{repository}"})
-    api = f"{stack.lakefs_url}/api/v1/repositories"
-    pool.request("POST", api, body=body, headers={**pool.headers, "Content-Type": "application/json"}, timeout=30)
-    free, bound = [], []
-    head = lake.head(repository, BranchName("main")).id
-    for number in range(count):
-        free.append(latency(server, peer.task_type, given(number)))
-        workspace = {"repository": repository, "branch": "main", "ref_type": "commit", "ref": head}
-        workflow = server.start(f"{peer.task_type}.workspace", {**given(number), "workspace": workspace})
-        task = server.completed(workflow)
-        bound.append(float(task["endTime"] - task["scheduledTime"]))
-        head = task["outputData"]["workspace"]["ref"]
-    pool.request("DELETE", f"{api}/{repository}?force=true", timeout=30)
-    lake.close()
-    return {"workspace_free_ms": statistics.median(free), "workspace_ms": statistics.median(bound)}
 
 
 def recovery(server: Server, stack: Endpoints, folder: Path, count: int) -> float:
@@ -310,44 +132,76 @@ def idle(peer: Peer, seconds: float) -> dict[str, float]:
     }
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def pss_kb(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-
-
-def measure(stack: Endpoints, size: Size) -> dict[str, Any]:
+def measure(stack: Endpoints, size: Size, phases: Sequence[str]) -> dict[str, Any]:
     server = Server(stack.conductor_url)
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="perago-bench-") as name:
         folder = Path(name)
-        found: dict[str, Any] = {f"j{slots}": race(server, stack, folder, slots, size) for slots in (1, 4)}
-        with running(lambda: started(server, stack, "perago-two", 4, folder)) as peer:
-            found["idle"] = idle(peer, 2.0 if size is QUICK else 20.0)
-            found["transaction"] = transaction(server, stack, peer, size.singles)
-        found["recovery_seconds"] = recovery(server, stack, folder, 1 if size is QUICK else 5)
+        if "throughput" in phases:
+            found |= {f"j{slots}": race(server, stack, folder, slots, size) for slots in (1, 4)}
+        if "transaction" in phases or "idle" in phases:
+            with running(lambda: started(server, stack, "perago-two", 4, folder)) as peer:
+                if "idle" in phases:
+                    found["idle"] = idle(peer, 2.0 if size is QUICK else 20.0)
+                if "transaction" in phases:
+                    burst(server, peer, size.burst)  # a server that has just started is slower
+                    found["transaction"] = _transaction.measure(server, stack, peer, folder / REQUESTS, size.singles)
+        if "recovery" in phases:
+            found["recovery_seconds"] = recovery(server, stack, folder, 1 if size is QUICK else 5)
     return found
 
 
 def targets(found: dict[str, Any]) -> list[tuple[str, bool]]:
     rows: list[tuple[str, bool]] = []
     for slots in (1, 4):
-        rates = {name: found[f"j{slots}"][name]["tasks_per_second"] for name in PEERS}
-        rows += [
-            (
-                f"j={slots}: {rates['perago'] / rates['sdk']:.2f} x conductor-python's {rates['sdk']:.1f} tasks/s >= {AHEAD}",
-                rates["perago"] >= AHEAD * rates["sdk"],
-            ),
-            (
-                f"j={slots}: {rates['perago']:.1f} tasks/s >= 0.8 of the bare loop's {rates['bare']:.1f}",
-                rates["perago"] >= 0.8 * rates["bare"],
-            ),
-        ]
-    memory, after = found["idle"]["pss_mb"], found["recovery_seconds"]
-    return [*rows, (f"idle memory {memory:.0f} MB <= 250 MB", memory <= 250), (f"recovery {after:.2f} s <= 2 s", after <= 2)]
+        if f"j{slots}" in found:
+            rows += throughput_targets(slots, {name: found[f"j{slots}"][name]["tasks_per_second"] for name in PEERS})
+    if "transaction" in found:
+        added = found["transaction"]["workspace_ms"] - found["transaction"]["workspace_free_ms"]
+        rows.append((f"a workspace adds {added:.0f} ms <= {ADDED_MS} ms", added <= ADDED_MS))
+    if "idle" in found:
+        memory = found["idle"]["pss_mb"]
+        rows.append((f"idle memory {memory:.0f} MB <= 250 MB", memory <= 250))
+    if "recovery_seconds" in found:
+        after = found["recovery_seconds"]
+        rows.append((f"recovery {after:.2f} s <= 2 s", after <= 2))
+    return rows
+
+
+def throughput_targets(slots: int, rates: dict[str, float]) -> list[tuple[str, bool]]:
+    return [
+        (
+            f"j={slots}: {rates['perago'] / rates['sdk']:.2f} x conductor-python's {rates['sdk']:.1f} tasks/s >= {AHEAD}",
+            rates["perago"] >= AHEAD * rates["sdk"],
+        ),
+        (
+            f"j={slots}: {rates['perago']:.1f} tasks/s >= 0.8 of the bare loop's {rates['bare']:.1f}",
+            rates["perago"] >= 0.8 * rates["bare"],
+        ),
+    ]
+
+
+def show(found: dict[str, Any]) -> None:
+    for slots in (1, 4):
+        for name, figures in found.get(f"j{slots}", {}).items():
+            rounds = " ".join(f"{rate:.0f}" for rate in figures["rounds"])
+            print(
+                f"j={slots}  {name:8} {figures['tasks_per_second']:8.1f} tasks/s ({rounds}) {figures['latency_ms']:8.1f} ms, "
+                f"per task {figures['cpu_ms']:.1f} ms of CPU and {figures['requests']:.2f} requests"
+            )
+    if "transaction" in found:
+        show_transaction(found["transaction"])
+    if "idle" in found:
+        print(f"idle, j=4: {found['idle']['pss_mb']:.0f} MB, {found['idle']['cpu_percent']:.1f} % of a core")
+
+
+def show_transaction(figures: dict[str, Any]) -> None:
+    free, bound = figures["workspace_free_ms"], figures["workspace_ms"]
+    print(f"task without a workspace {free:.0f} ms from poll to report, with one {bound:.0f} ms; its requests:")
+    print("   begins      takes  by a bare client")
+    for row in figures["requests"]:
+        print(f"{row['began_ms']:6.1f} ms  {row['took_ms']:6.1f} ms  {row['bare_ms']:6.1f} ms  {row['name']}")
+    print(f"requests to lakeFS that need the reply to the one before, by a bare client: {figures['bare_in_turn_ms']:.1f} ms")
 
 
 def main() -> int:
@@ -355,22 +209,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, in which chance has more influence")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--stack", type=Path, help="use the servers of this file, written by `perago dev --json`")
+    parser.add_argument("--phase", action="append", choices=PHASES, help="measure only this; may be repeated")
     options = parser.parse_args()
-    size = QUICK if options.quick else FULL
+    size, phases = QUICK if options.quick else FULL, options.phase or PHASES
     if options.stack is not None:
-        found = measure(Endpoints.from_json(options.stack.read_text()), size)
+        found = measure(Endpoints.from_json(options.stack.read_text()), size, phases)
     else:
         with Stack() as stack:
-            found = measure(stack.endpoints, size)
-    for slots in (1, 4):
-        for name, figures in found[f"j{slots}"].items():
-            print(
-                f"j={slots}  {name:8} {figures['tasks_per_second']:8.1f} tasks/s {figures['latency_ms']:8.1f} ms, "
-                f"per task {figures['cpu_ms']:.1f} ms of CPU and {figures['requests']:.2f} requests"
-            )
-    added = found["transaction"]["workspace_ms"] - found["transaction"]["workspace_free_ms"]
-    print(f"workspace task: {added:.0f} ms more than {found['transaction']['workspace_free_ms']:.0f} ms")
-    print(f"idle, j=4: {found['idle']['pss_mb']:.0f} MB, {found['idle']['cpu_percent']:.1f} % of a core")
+            found = measure(stack.endpoints, size, phases)
+    show(found)
     rows = targets(found)
     for text, met in rows:
         print(f"{'ok    ' if met else 'MISSED'} {text}")

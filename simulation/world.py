@@ -1,13 +1,14 @@
 """The simulated system: one target branch, Conductor, workers and commits by hand. It changes by one move at a time."""
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, TypeVar, cast
 
-from perago.attempt import staging_gc, transaction
+from perago.attempt import overlap, staging_gc, transaction
 from perago.attempt.execution import Execution
 from perago.conductor import reporting
 from perago.conductor.port import Conductor, Polled, Snapshot
@@ -38,6 +39,8 @@ from simulation import ports
 from simulation.actors import UPDATES, Actor, CallOutcome, Hub
 from simulation.invariants import Oracle
 from simulation.setup import Setting, one
+
+T = TypeVar("T")
 
 REPOSITORY = Repository("repo")
 PREFIX = "in/"
@@ -168,6 +171,9 @@ class Rules:
     fence: Callable[[Worker, ports.NetConductor], Any] = Fence
     restores: bool = True
     checks_early: bool = True
+    overlaps: bool = False
+    """Whether workers list their rivals before they commit, and report before they clean up, without another read of their task:
+    the extremes that requests at the same time lead to. Otherwise each request follows the one before it."""
 
 
 class World:
@@ -392,17 +398,23 @@ class World:
             clock=lambda: 0.0,
             unlabelled=self.setting.unlabelled,
         )
-        worker.outcome = transaction.run(execution, worker.polled.input)
-        ticks = itertools.count()
-        delivery = reporting.deliver(
-            cast("Conductor", conductor),
-            worker.attempt,
-            worker.outcome,
-            deadline=_DELIVERY_TICKS,
-            request_timeout=1,
-            clock=lambda: float(next(ticks)),
-            sleep=lambda _seconds: None,
-        )
+        if self.rules.overlaps:
+            execution = replace(
+                execution,
+                begin=_at_once,
+                received_at=0.0,
+                on_completed=lambda completed: deliver(completed, checked=True),
+            )
+        delivered: list[reporting.Delivery] = []
+
+        def deliver(outcome: Outcome, *, checked: bool) -> None:
+            worker.outcome = outcome
+            delivered.append(_deliver(cast("Conductor", conductor), worker.attempt, outcome, checked=checked))
+
+        outcome = transaction.run(execution, worker.polled.input)
+        if not delivered:
+            deliver(outcome, checked=False)
+        delivery = delivered[0]
         if isinstance(delivery, reporting.Superseded) and delivery.accepted is not None and self.rules.restores:
             self._restore(worker, delivery.accepted, lake, cast("Conductor", conductor))
         worker.has_ended = True
@@ -476,6 +488,33 @@ def _reference(step: int) -> str:
 def _task_type(number: int, step: int) -> TaskType:
     """A separate task type for each step, so that any scheduled task can be polled next."""
     return TaskType(f"{number + 1}.{step + 1}")
+
+
+def _at_once(work: Callable[[], T], /) -> overlap.Begun[T]:
+    """Do the work at once, before everything that its result is not needed for."""
+    try:
+        found = work()
+    except PeragoError as error:
+        return overlap.Begun(functools.partial(_raise, error), lambda: None)
+    return overlap.Begun(lambda: found, lambda: None)
+
+
+def _raise(error: PeragoError) -> NoReturn:
+    raise error
+
+
+def _deliver(conductor: Conductor, attempt: Attempt, outcome: Outcome, *, checked: bool) -> reporting.Delivery:
+    ticks = itertools.count()
+    return reporting.deliver(
+        conductor,
+        attempt,
+        outcome,
+        deadline=_DELIVERY_TICKS,
+        request_timeout=1,
+        checked=checked,
+        clock=lambda: float(next(ticks)),
+        sleep=lambda _seconds: None,
+    )
 
 
 def _step(row: TaskRow) -> str:

@@ -41,6 +41,8 @@ class Run:
     execution_id: ExecutionId
     lease_deadline: float
     """By the machine's monotonic clock, which all its processes share."""
+    received_at: float = 0.0
+    """When the reply to its poll was received, by the same clock."""
     kind: Literal["run"] = "run"
 
 
@@ -142,14 +144,25 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Completed:
+    """The publication is verified: the outcome may be reported while the executor cleans up. `Finished` follows."""
+
+    execution_id: ExecutionId
+    outcome: Outcome
+    kind: Literal["completed"] = "completed"
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
+    """The executor is done with the attempt. The outcome is the one of `Completed`, if that was sent."""
+
     execution_id: ExecutionId
     outcome: Outcome
     kind: Literal["finished"] = "finished"
 
 
 ToExecutor = Run | Answer | LeaseDeadline | Cancel
-FromAttempt = FenceRequest | LookUpRequest | EventEmitted | Finished
+FromAttempt = FenceRequest | LookUpRequest | EventEmitted | Completed | Finished
 ToSupervisor = SourcesImported | ModulesLoaded | ModulesRejected | Ready | LogLine | FromAttempt
 
 _TO_EXECUTOR: TypeAdapter[ToExecutor] = TypeAdapter(Annotated[ToExecutor, Field(discriminator="kind")])

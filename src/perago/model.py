@@ -86,6 +86,15 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """The present run of a workflow, as just read; times as in `Snapshot`."""
+
+    status: str
+    created: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceRef:
     """`workspace` of Conductor's input and output: `ref` is the immutable commit."""
 

@@ -10,7 +10,7 @@ from tests.support.waiting import eventually
 
 from perago.conductor import reporting
 from perago.errors import ConductorNotFound, TaskStatus
-from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId, WorkflowRun
 from perago.protocol import fence
 
 DONE = Outcome(TaskStatus.COMPLETED, {"result": {"rows": 3, "none": None, "price": 0.1, "big": 2**70}})
@@ -41,6 +41,7 @@ def test_a_snapshot_of_what_was_polled_is_current(site: ConductorSite) -> None:
     seen = site.conductor.snapshot(workflow_id, attempt.task_id)
     assert fence.is_current(attempt, seen)
     assert seen.workflow_status == "RUNNING"
+    assert site.conductor.workflow_run(workflow_id) == WorkflowRun("RUNNING", seen.workflow_created, 0)
     assert fence.is_current(attempt, site.conductor.task(attempt.task_id))
 
 

@@ -141,6 +141,28 @@ def test_unread_looks_at_the_workflow_again_after_a_slow_report() -> None:
     assert server.decisions == 1
 
 
+def test_checked_spares_the_read_before_the_first_report_only() -> None:
+    server, clock = Faulty(task=[fail(ConductorUnavailable("away")), lambda: None]), Clock()
+    delivery = reporting.deliver(
+        server, polled(server), DONE, deadline=30, request_timeout=5, checked=True, clock=clock, sleep=clock.sleep
+    )
+    assert delivery == reporting.Accepted(sent=1)
+    assert server.faults["task"] == []
+
+
+def test_checked_does_not_report_a_second_time_for_an_execution_after_a_rerun() -> None:
+    server, clock = Faulty(report=[fail(ConductorUnavailable("away"))]), Clock()
+    first = polled(server)
+    server.terminate(first.workflow_id)
+    server.rerun(first.workflow_id, first.task_id)
+    assert server.poll(first.task_type, WorkerId("other"), wait_seconds=0) is not None
+    delivery = reporting.deliver(
+        server, first, DONE, deadline=30, request_timeout=5, checked=True, clock=clock, sleep=clock.sleep
+    )
+    assert isinstance(delivery, reporting.Superseded)
+    assert server.tasks[first.task_id].status == "IN_PROGRESS"
+
+
 def test_a_lost_reply_is_read_back_and_not_sent_again() -> None:
     server = Faulty(reply=[fail(ConductorUnknown("broke off"))])
     assert deliver(server, polled(server)) == reporting.Accepted(sent=1)

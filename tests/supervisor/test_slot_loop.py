@@ -17,11 +17,22 @@ from perago.errors import ConductorUnavailable, TaskStatus
 from perago.events import Event
 from perago.in_memory.conductor import FakeConductor
 from perago.in_memory.conductor_rows import WorkflowStep
-from perago.model import Attempt, CommitId, ExecutionId, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import (
+    Attempt,
+    CommitId,
+    ExecutionId,
+    Outcome,
+    Snapshot,
+    TaskId,
+    TaskType,
+    WorkerId,
+    WorkflowId,
+)
+from perago.process.exit_status import ExitStatus
 from perago.supervisor import recorder
 from perago.supervisor.context import BlockingCalls, WorkerContext
 from perago.supervisor.poller import Poller, PollTarget
-from perago.supervisor.reporter import FRESH_SECONDS, Reporter
+from perago.supervisor.reporter import FENCED_SECONDS, FRESH_SECONDS, Reporter
 from perago.supervisor.shutdown import Shutdown
 from perago.supervisor.slot import Slot
 from perago.supervisor.slot_loop import serve_slot
@@ -35,14 +46,24 @@ DONE = Outcome(TaskStatus.COMPLETED, {"result": {"n": 1}})
 class CountingConductor(FakeConductor):
     def __init__(self) -> None:
         super().__init__()
-        self.extended = self.polls = 0
+        self.extended = self.polls = self.reads = 0
         self.emptied = threading.Event()
         """Set when a poll has found nothing."""
+        self.reported = threading.Event()
+        """Set when a report was processed."""
         self.refuse_hand_back = False
+
+    def report(self, attempt: Attempt, outcome: Outcome, *, timeout: float) -> None:
+        super().report(attempt, outcome, timeout=timeout)
+        self.reported.set()
 
     def extend_lease(self, attempt: Attempt) -> None:
         self.extended += 1
         super().extend_lease(attempt)
+
+    def task(self, task_id: TaskId) -> Snapshot:
+        self.reads += 1
+        return super().task(task_id)
 
     def poll(self, task_type: TaskType, worker_id: WorkerId, *, wait_seconds: float) -> Polled | None:
         self.polls += 1
@@ -174,6 +195,46 @@ def test_cancel_counts_once_and_not_after_the_outcome() -> None:
     with_worker(server, work)
 
 
+@pytest.mark.parametrize("since_fence", [0.0, FENCED_SECONDS], ids=["just passed", "passed before"])
+def test_task_is_not_read_again_right_after_a_fence_that_passed(since_fence: float) -> None:
+    server = CountingConductor()
+    server.start([WorkflowStep(TYPE, "it")])
+
+    async def work(made: Worker) -> None:
+        attempt = made.attempt(poll_once(server))
+        await attempt.fence()
+        attempt.fenced_at -= since_fence
+        server.reads = 0
+        attempt.finish(DONE)
+        assert await made.reporter.deliver(attempt, DONE) == reporting.Accepted(sent=1)
+        assert server.reads == (2 if since_fence else 1)
+
+    with_worker(server, work, replace(FACTS, needs_lake=True))
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_result_of_a_publication_is_reported_while_the_executor_cleans_up(*, dies: bool) -> None:
+    server = CountingConductor()
+    workflow = server.start([WorkflowStep(TYPE, "it")])
+    cleaned_up: list[SupervisedAttempt] = []
+
+    async def work(made: Worker) -> None:
+        attempt = made.attempt(poll_once(server))
+        reporter = Reporter(made.context, 1, cleaned_up.append, restore_nothing, lambda: None)
+        attempt.handle_message(ipc.Completed(ExecutionId("e"), DONE))
+        reporter.start("s0001", attempt, attempt.outcome.result(), None)
+        await made.context.calls.run(server.reported.wait, 30.0)
+        assert server.workflow_status(workflow) == "COMPLETED"
+        assert (made.deliveries, cleaned_up) == ([], [])
+        if dies:
+            attempt.lose_executor(ExitStatus(-9), attempt.outcome.result())
+        else:
+            attempt.handle_message(ipc.Finished(ExecutionId("e"), DONE))
+
+    assert with_worker(server, work, replace(FACTS, needs_lake=True)) == [reporting.Accepted(sent=1)]
+    assert len(cleaned_up) == dies
+
+
 class FakeSlot:
     """A slot that is ready once, and whose executor completes every attempt."""
 
@@ -185,9 +246,12 @@ class FakeSlot:
         return self.turns >= 0
 
     async def run(self, attempt: SupervisedAttempt) -> Outcome:
-        del attempt
         self.ran += 1
+        attempt.finish(DONE)
         return DONE
+
+    async def settle(self, attempt: SupervisedAttempt) -> None:
+        pass
 
     def send(self, execution_id: ExecutionId, message: ipc.ToExecutor) -> None:
         pass

@@ -16,14 +16,15 @@ PHASES = [
     KillPhase("before the staging branch", Process.EXECUTOR, kill_matrix.BRANCH),
     KillPhase("during staging", Process.EXECUTOR, kill_matrix.UPLOAD),
     KillPhase("after the staging commit", Process.EXECUTOR, kill_matrix.COMMIT, after=True),
-    KillPhase("before the second fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.COMMIT),
+    KillPhase("before the second fence", Process.SUPERVISOR, kill_matrix.TASK_READ, armed_by=kill_matrix.UPLOAD),
     KillPhase("before publish", Process.EXECUTOR, kill_matrix.MERGE),
     KillPhase("after publish", Process.EXECUTOR, kill_matrix.MERGE, after=True),
+    KillPhase("clean-up", Process.EXECUTOR, kill_matrix.STAGING_DELETION),
     KillPhase("before the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE),
     KillPhase("after the report", Process.SUPERVISOR, kill_matrix.TASK_UPDATE, after=True),
 ]
 SELECTION = {
-    "executor": ["download", "after the first fence", "after the staging commit", "after publish"],
+    "executor": ["download", "after the first fence", "after the staging commit", "after publish", "clean-up"],
     "supervisor": ["body", "before the staging branch", "before the second fence", "before the report"],
     "lakefs": ["before the first fence", "during staging", "before publish"],
     "conductor": ["after the report"],

@@ -1,20 +1,28 @@
 """One execution of one attempt: its identity, its limits and the ports through which it reaches task, lakeFS and Conductor."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from perago import events
-from perago.attempt import cancellation, instrumentation, outcome, port
+from perago.attempt import cancellation, instrumentation, outcome, overlap, port
 from perago.attempt.rival_wait import ONE_LOOK, Patience
 from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, StaleAttemptError
 from perago.events import Effect
 from perago.lake import port as lake_port
-from perago.model import Attempt, ExecutionId, Snapshot, WorkspaceRef
+from perago.model import Attempt, ExecutionId, Outcome, Snapshot, WorkspaceRef
 from perago.protocol import decision, fence
 from perago.protocol.budget import DEFAULT as DEFAULT_BUDGET
 from perago.protocol.budget import Budget
+
+FRESH_SECONDS = 0.1
+"""Within this time after the reply to its poll, that reply stands in for the first attempt fence."""
+
+
+def ignore_outcome(_outcome: Outcome) -> None:
+    """For callers that need the outcome only when everything is cleaned up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,11 @@ class Execution:
     reason_max_length: int = outcome.REASON_MAX_LENGTH
     unlabelled: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
     patience: Patience = ONE_LOOK
+    begin: overlap.Begin = overlap.when_needed
+    received_at: float = -math.inf
+    """When the reply to the attempt's poll was received, by `clock`."""
+    on_completed: Callable[[Outcome], None] = ignore_outcome
+    """Called with the outcome of a verified publication, before the attempt cleans up."""
 
     @property
     def recorder(self) -> instrumentation.EffectRecorder:
@@ -47,3 +60,10 @@ class Execution:
                 raise StaleAttemptError("Conductor no longer knows this task: its workflow was removed or restarted") from error
             fence.assert_current_attempt_snapshot(self.attempt, snapshot, self.conductor.lease_seconds_left())
             return snapshot
+
+    def require_current_before_diff(self) -> Snapshot | None:
+        """The first attempt fence; None right after the poll, whose reply is as good.
+
+        This fence only spares work: a publication relies on the one after the rivals were listed.
+        """
+        return None if self.clock() - self.received_at < FRESH_SECONDS else self.require_current()

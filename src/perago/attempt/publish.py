@@ -30,14 +30,17 @@ from perago.lake import port as lake_port
 from perago.model import BranchName, ChangeCounts, Commit, CommitId, Handle, Snapshot, StagedCommit, WorkspaceRef
 from perago.protocol import commit_labels, decision, head, rivals, staging_names
 
+_SMALL_BYTES = 1 << 20
+_SMALL_FILES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Publication:
     execution: Execution
     staging: Staging
     branch: TargetBranch
-    workflow_created: int
-    """Creation time of the attempt's own workflow, as the attempt fence read it."""
+    workflow_created: int | None
+    """Creation time of the attempt's own workflow, as the first attempt fence read it; None where the claim has to read it."""
     counts: ChangeCounts | None = None
     """How much the change is, where the workspace knows."""
 
@@ -53,14 +56,42 @@ class Publication:
     def recorder(self) -> instrumentation.EffectRecorder:
         return self.execution.recorder
 
-    def stage(self, fill: Callable[[BranchName], Commit | None]) -> StagedCommit | None:
-        """Bring the change onto the staging branch and commit it; None where nothing differs from the input."""
+    def publish_change(self, fill: Callable[[BranchName], Commit | None]) -> CommitId:
+        """Bring the change onto the staging branch, commit it and publish it; the commit that the output names.
+
+        The rivals are listed, and the attempt fence asked, while a small change is uploaded, and while lakeFS commits unless the
+        commit needs what the fence reads: both need the staging branch, not its commit.
+        """
         handle = self.staging.create()
         with self.explaining_revocation():
-            composed = fill(handle.branch)
-            if composed is not None:
-                return self.staging.take_over(handle, composed, self._message, self._labels)
-            return self.staging.commit(handle, self._message, self._labels)
+            composed = None if self._is_small else fill(handle.branch)
+            rivals_found = self.execution.begin(lambda: self._find_rivals(competes=True))
+            try:
+                composed = fill(handle.branch) if self._is_small else composed
+                created = self.workflow_created or rivals_found.result().own.workflow_created
+                staged = self._commit(handle, composed, created)
+            except BaseException:
+                rivals_found.discard()
+                raise
+        if staged is None:
+            rivals_found.discard()
+            return self.publish(None)
+        return self._publish(staged, self._claim(rivals_found.result(), competes=True))
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the upload takes no longer than a few requests."""
+        if self.counts is None or self.counts.bytes is None:
+            return False
+        files = self.counts.added + self.counts.changed + self.counts.deleted
+        return self.counts.bytes <= _SMALL_BYTES and files <= _SMALL_FILES
+
+    def _commit(self, handle: Handle, composed: Commit | None, created: int) -> StagedCommit | None:
+        """None where nothing differs from the input."""
+        labels = {**self._labels(created), commit_labels.STAGED: "true"}
+        if composed is not None:
+            return self.staging.take_over(handle, composed, self._message, labels)
+        return self.staging.commit(handle, self._message, labels)
 
     @contextlib.contextmanager
     def explaining_revocation(self) -> Generator[None]:
@@ -79,7 +110,10 @@ class Publication:
         An attempt without a change has nothing to publish, so it takes no part in the order of live attempts until it has to
         move the branch; then it announces itself by a handle and claims the branch again.
         """
-        own = self._claim(competes=change is not None)
+        competes = change is not None
+        return self._publish(change, self._claim(self._find_rivals(competes=competes), competes=competes))
+
+    def _publish(self, change: StagedCommit | None, own: Snapshot) -> CommitId:
         plan = decision.decide(self.staging.attempt, self.target.ref, self.branch.look(own), change, self.execution.unlabelled)
         match plan:
             case decision.Keep(output):
@@ -87,26 +121,29 @@ class Publication:
             case decision.Refuse(reason):
                 raise PublishFenceError(reason)
             case decision.Merge(staged):
-                return self._merge(staged)
+                return self._merge(staged, own.workflow_created)
             case decision.Replace(staged, removed, why):
                 self.execution.require_current()
                 return self._relocate(staged, removed, why, Removal.REPLACE)
             case decision.MoveBack(_, removed, why):
                 handle = self.staging.create()
-                self._claim(competes=True)
+                self._claim(self._find_rivals(competes=True), competes=True)
                 return self._relocate(handle, removed, why, Removal.MOVE_BACK)
             case _:
                 assert_never(plan)
 
     # claim: no other attempt that Conductor still wants goes first, and the others cannot publish any more
 
-    def _claim(self, *, competes: bool, but: BranchName | None = None) -> Snapshot:
-        """List, fence, then settle with each rival. One that goes first is waited for; then this attempt yields to it.
+    def _find_rivals(self, *, competes: bool, but: BranchName | None = None) -> "_Rivals":
+        """List, then fence. A rival that goes first is waited for.
 
         Listed before the attempt fence: then none can belong to an attempt after this one. Listed after the own staging branch
         exists (`competes`): then of two attempts at least one sees the other.
         """
-        found = self.branch.patience.until(lambda found: not competes or found.first is None, lambda: self._list_rivals(but))
+        return self.branch.patience.until(lambda found: not competes or found.first is None, lambda: self._list_rivals(but))
+
+    def _claim(self, found: "_Rivals", *, competes: bool) -> Snapshot:
+        """Settle with each rival: yield to one that still goes first, and revoke the others."""
         if competes and found.first is not None:
             raise _yields(found.first, self.target.branch)
         self.branch.revoke([rival for rival in found.known if competes or rival not in found.live], found.live)
@@ -143,7 +180,7 @@ class Publication:
 
     # act
 
-    def _merge(self, staged: StagedCommit) -> CommitId:
+    def _merge(self, staged: StagedCommit, created: int) -> CommitId:
         with self.recorder.record(Effect.MERGE):
             try:
                 merged = self.lake.merge(
@@ -151,7 +188,7 @@ class Publication:
                     staged.branch,
                     self.target.branch,
                     message=self._message,
-                    metadata=self._merge_labels,
+                    metadata=self._labels(created),
                     timeout=self.execution.budget.publish_seconds,
                 )
             except LakeUnknown as error:
@@ -212,7 +249,7 @@ class Publication:
 
     def _undo(self, made: Commit, met: CommitId) -> NoReturn:
         with self.staging.second_handle(met, staging_names.UNDO) as handle:
-            self._claim(competes=True, but=handle.branch)
+            self._claim(self._find_rivals(competes=True, but=handle.branch), competes=True)
             self._relocate(handle, made.id, "this attempt's own merge, which met a commit that must stay", Removal.UNDO)
         raise PublishFenceError(
             f"{met} reached branch {self.target.branch} while this attempt published; its own commit was removed again. "
@@ -245,13 +282,8 @@ class Publication:
     def _message(self) -> str:
         return f"{self.staging.attempt.task_type}: {self.staging.attempt.reference_name}"
 
-    @property
-    def _labels(self) -> dict[str, str]:
-        return {**self._merge_labels, commit_labels.STAGED: "true"}
-
-    @property
-    def _merge_labels(self) -> dict[str, str]:
-        labels = commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, self.workflow_created)
+    def _labels(self, created: int) -> dict[str, str]:
+        labels = commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, created)
         return labels if self.counts is None else labels | commit_labels.write_counts(self.counts)
 
     def _unknown(self) -> PublishUnknownError:

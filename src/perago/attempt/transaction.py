@@ -36,14 +36,15 @@ def run(execution: Execution, task_input: Mapping[str, Any]) -> Outcome:
         if accepted.workspace is None:
             ended = outcome.completed(None, _run_body(execution, None, accepted.params))
         else:
-            ended = _run_in_workspace(replace(execution, emit=removals.emit), accepted.workspace, accepted.params)
+            execution = replace(execution, emit=removals.emit, on_completed=removals.added_to(execution.on_completed))
+            ended = _run_in_workspace(execution, accepted.workspace, accepted.params)
     except Exception as error:  # noqa: BLE001  the one place where an exception becomes a report; nothing of it is lost
         ended = outcome.failed(error, execution.reason_max_length)
     return replace(ended, removals=removals.lines)
 
 
 def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object) -> Outcome:
-    """Early check, download, pre checks, body, post checks, attempt fence, diff, stage, publish; then clean up."""
+    """Early check, download, pre checks, body, post checks, attempt fence, diff, publish; then clean up."""
     task, recorder = execution.task, execution.recorder
     branch = TargetBranch(execution.lake, execution.conductor, recorder, execution.attempt, target, execution.patience)
     _check_early(execution, branch)
@@ -66,15 +67,16 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
             task.check_after(workspace.listing())
         if task.read_only:
             return outcome.completed(target, result)
-        own = execution.require_current()
-        publication = Publication(execution, staging, branch, own.workflow_created)
+        own = execution.require_current_before_diff()
+        publication = Publication(execution, staging, branch, own and own.workflow_created)
         with publication.explaining_revocation():
             change = workspace.changed()
         publication = replace(publication, counts=change.counts)
-        staged = None if change.is_empty else publication.stage(workspace.fill)
-        published = publication.publish(staged)
+        published = publication.publish(None) if change.is_empty else publication.publish_change(workspace.fill)
         workspace.published()
-        return outcome.completed(replace(target, ref=published), result)
+        completed = outcome.completed(replace(target, ref=published), result)
+        execution.on_completed(completed)
+        return completed
 
 
 def _run_body(
@@ -170,3 +172,7 @@ class _Removals:
         if isinstance(event, events.Removed):
             self.lines = (*self.lines, str(event))
         self.forward(event)
+
+    def added_to(self, on_completed: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+        """`on_completed`, called with these lines in the outcome."""
+        return lambda completed: on_completed(replace(completed, removals=self.lines))

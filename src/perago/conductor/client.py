@@ -8,7 +8,7 @@ from perago.conductor import task_json
 from perago.conductor.api import ConductorApi
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
-from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId, WorkflowRun
 from perago.protocol.statuses import TaskState
 
 LONGEST_POLL = 5.0
@@ -71,6 +71,9 @@ class ConductorClient:
 
     def workflow_status(self, workflow_id: WorkflowId) -> str:
         return str(self._object(f"/workflow/{task_json.segment(workflow_id)}", {"includeTasks": "false"}).get("status"))
+
+    def workflow_run(self, workflow_id: WorkflowId) -> WorkflowRun:
+        return task_json.workflow_run(self._object(f"/workflow/{task_json.segment(workflow_id)}", {"includeTasks": "false"}))
 
     def task(self, task_id: TaskId) -> Snapshot:
         return task_json.snapshot(self._object(f"/tasks/{task_json.segment(task_id)}"))

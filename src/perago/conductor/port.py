@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from perago.model import Attempt, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, Outcome, Snapshot, TaskId, TaskType, WorkerId, WorkflowId, WorkflowRun
 
 __all__ = ["AttemptFence", "Conductor", "Polled", "Snapshot"]
 
@@ -53,6 +53,8 @@ class Conductor(Protocol):
     def snapshot(self, workflow_id: WorkflowId, task_id: TaskId) -> Snapshot: ...
 
     def workflow_status(self, workflow_id: WorkflowId) -> str: ...
+
+    def workflow_run(self, workflow_id: WorkflowId) -> WorkflowRun: ...
 
     def task(self, task_id: TaskId) -> Snapshot:
         """A snapshot without the workflow's status, in one request instead of two."""

@@ -99,6 +99,7 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     deadline: float,
     request_timeout: float,
     unread: bool = False,
+    checked: bool = False,
     next_poll: NextPoll | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -108,12 +109,13 @@ def deliver(  # noqa: PLR0913  clock and sleep are the caller's, for tests
     After a rerun Conductor accepts the result of the previous execution as that of the new one, which may already have replaced
     its publication: hence the read before the first report. Conductor also answers reports that it ignores: hence the read after
     it. `unread` skips both if the first report is answered, for an attempt that was handed out a moment ago and publishes
-    nothing: a report that was ignored loses no data, and the timeout of the task retries it. The first report is sent with
-    `next_poll`. `ConductorRejected` is raised: Conductor will never accept this result as it is.
+    nothing: a report that was ignored loses no data, and the timeout of the task retries it. `checked` skips the read before the
+    first report, for an attempt whose task the caller has read a moment ago. The first report is sent with `next_poll`.
+    `ConductorRejected` is raised: Conductor will never accept this result as it is.
     """
     reports = _Reports(conductor, attempt, outcome, deadline, request_timeout, next_poll, clock)
     try:
-        if unread and reports.has_time and reports.send():
+        if (unread or checked) and reports.has_time and reports.send() and unread:
             return reports.end(Accepted(reports.sent))
         return reports.send_until_known(sleep)
     finally:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorRejected, TaskStatus
-from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId, WorkflowRun
 
 Json = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def attempt(task: Json) -> Attempt:
 
 def snapshot(task: Json, workflow: Json | None = None) -> Snapshot:
     """`workflow` is None where only the task was read."""
-    run: Json = workflow or {}
+    run = workflow_run(workflow or {})
     return Snapshot(
         workflow_id=WorkflowId(str(task.get("workflowInstanceId", ""))),
         task_id=TaskId(str(task.get("taskId", ""))),
@@ -66,13 +66,17 @@ def snapshot(task: Json, workflow: Json | None = None) -> Snapshot:
         worker_id=WorkerId(task["workerId"]) if task.get("workerId") else None,
         start_time=int(task.get("startTime", 0)),
         poll_count=int(task.get("pollCount", 0)),
-        workflow_status=str(run.get("status", "")),
+        workflow_status=run.status,
         output=task.get("outputData") or {},
         output_is_elsewhere=bool(task.get("externalOutputPayloadStoragePath")),
-        workflow_created=int(run.get("createTime") or 0),
-        workflow_ended=int(run.get("endTime") or 0),
+        workflow_created=run.created,
+        workflow_ended=run.ended,
         workflow_name=str(task.get("workflowType") or ""),
     )
+
+
+def workflow_run(workflow: Json) -> WorkflowRun:
+    return WorkflowRun(str(workflow.get("status", "")), int(workflow.get("createTime") or 0), int(workflow.get("endTime") or 0))
 
 
 def update(of: Attempt, status: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 
 from perago import ipc
 from perago import settings as worker_settings
-from perago.attempt import cancellation, declared_task, transaction
+from perago.attempt import cancellation, declared_task, overlap, transaction
 from perago.attempt import port as attempt_port
 from perago.attempt.execution import Execution
 from perago.attempt.rival_wait import LONGEST, Patience
@@ -108,6 +108,9 @@ class Executor:
             reason_max_length=self._settings.perago_failure_reason_max_length,
             unlabelled=decision.UnlabelledHead(self._settings.perago_unlabelled_head),
             patience=Patience(min(LONGEST, budget.publish_seconds)),
+            begin=overlap.in_thread,
+            received_at=run.received_at,
+            on_completed=lambda completed: self._channel.send(ipc.Completed(run.execution_id, completed)),
         )
         return transaction.run(execution, run.polled.input)
 

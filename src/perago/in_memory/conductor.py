@@ -14,7 +14,7 @@ from typing import Any
 from perago.conductor.port import Polled, Snapshot
 from perago.errors import ConductorNotFound, TaskStatus
 from perago.in_memory.conductor_rows import TaskRow, WorkflowRow, WorkflowStep
-from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId
+from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowId, WorkflowRun
 from perago.protocol.statuses import ACTIVE_WORKFLOW, UNFINISHED_TASK, TaskState, WorkflowState
 
 _DEFAULT_RETRIES = 3
@@ -66,8 +66,12 @@ class FakeConductor:
         """Two reads, as on the server: what happens between them is seen in the workflow and not in the task."""
         task = self.task(task_id)
         self.between_reads()
-        run = self._workflow(workflow_id)
+        run = self.workflow_run(workflow_id)
         return replace(task, workflow_status=run.status, workflow_created=run.created, workflow_ended=run.ended)
+
+    def workflow_run(self, workflow_id: WorkflowId) -> WorkflowRun:
+        row = self._workflow(workflow_id)
+        return WorkflowRun(row.status, row.created, row.ended)
 
     def task(self, task_id: TaskId) -> Snapshot:
         row = self._task(task_id)

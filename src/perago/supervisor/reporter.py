@@ -19,6 +19,9 @@ EXTRA_REPORTS = 3
 """Reports in progress beyond one per slot."""
 FRESH_SECONDS = 0.2
 """Within this time after its poll, an attempt that publishes nothing is reported without a check that it is current."""
+FENCED_SECONDS = 0.02
+"""Within this time after an attempt fence that passed, its outcome is reported without another check that it is current: no
+execution that was handed out since can have published, because it has to send a dozen requests first."""
 
 CleanUp = Callable[[SupervisedAttempt], None]
 Restore = Callable[[SupervisedAttempt, CommitId], list[Event]]
@@ -59,14 +62,17 @@ class Reporter:
     async def _report(
         self, slot: str, attempt: SupervisedAttempt, outcome: Outcome, next_poll: reporting.NextPoll | None
     ) -> None:
-        if attempt.exit_status is not None:
-            self._context.start(self._context.calls.run(self._clean_up, attempt))
+        if attempt.exit_status is not None or not attempt.executor_is_done.done():
+            self._context.start(self._clean_up_after(attempt))
         outcome = replace(outcome, printed=attempt.printed.take())
         delivery = await self.deliver(attempt, outcome, next_poll)
         if isinstance(delivery, reporting.Superseded) and delivery.accepted is not None and attempt.facts.needs_lake:
             self._context.start(self._restore_accepted(attempt, delivery.accepted))
         if outcome.status is not TaskStatus.COMPLETED and attempt.facts.needs_lake:
             self._on_failure()
+        if not attempt.executor_is_done.done():
+            # The line about the attempt contains its clean-up.
+            await asyncio.wait({attempt.executor_is_done})
         self._context.observe(
             recorder.AttemptReported(
                 attempt.attempt,
@@ -78,6 +84,12 @@ class Reporter:
                 was_cancelled=attempt.cancellation.done(),
             )
         )
+
+    async def _clean_up_after(self, attempt: SupervisedAttempt) -> None:
+        """Remove what the executor left, if it ended during the attempt or while it cleaned up."""
+        await asyncio.wait({attempt.executor_is_done})
+        if attempt.exit_status is not None:
+            await self._context.calls.run(self._clean_up, attempt)
 
     async def deliver(
         self, attempt: SupervisedAttempt, outcome: Outcome, next_poll: reporting.NextPoll | None = None
@@ -113,6 +125,7 @@ class Reporter:
             request_timeout=max(REQUEST_SECONDS, attempt.facts.completion_seconds),
             next_poll=next_poll,
             unread=is_fresh and not attempt.facts.needs_lake,
+            checked=time.monotonic() - attempt.fenced_at < FENCED_SECONDS,
         )
 
     async def _restore_accepted(self, attempt: SupervisedAttempt, accepted: CommitId) -> None:

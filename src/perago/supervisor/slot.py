@@ -148,27 +148,40 @@ class Slot:
     # the attempt
 
     async def run(self, attempt: SupervisedAttempt) -> Outcome:
-        """Run the attempt; returns its outcome, also if the process dies."""
+        """Run the attempt; returns its outcome, also if the process dies. `settle` must follow."""
         self.attempt, self.state = attempt, "busy"
-        try:
-            while not self.can_run:
-                # It ended after its last attempt. This attempt has not started, so the next process can run it.
-                if not await self.ready():
-                    return failures.failed(AttemptCancelled("the worker stopped before the attempt started"))
-                self.state = "busy"
-            return await self._run(attempt)
-        finally:
-            self.attempt = None
-            self.state = "idle"
+        while not self.can_run:
+            # It ended after its last attempt. This attempt has not started, so the next process can run it.
+            if not await self.ready():
+                attempt.finish(failures.failed(AttemptCancelled("the worker stopped before the attempt started")))
+                return attempt.outcome.result()
+            self.state = "busy"
+        return await self._run(attempt)
+
+    async def settle(self, attempt: SupervisedAttempt) -> None:
+        """Wait until the executor has cleaned up after the attempt; a hard stop ends the wait, and the executor."""
+        process = self._process
+        if process is not None and not attempt.executor_is_done.done():
+            done = {attempt.executor_is_done, process.ended}
+            await asyncio.wait({*done, self._shutdown.hard}, return_when=asyncio.FIRST_COMPLETED)
+            if not any(one.done() for one in done):
+                await asyncio.wait(done, timeout=HARD_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                process.kill()
+                await asyncio.wait(done, return_when=asyncio.FIRST_COMPLETED)
+            if not attempt.executor_is_done.done():
+                attempt.lose_executor(process.ended.result(), attempt.outcome.result())
+        self.attempt = None
+        self.state = "idle"
 
     async def _run(self, attempt: SupervisedAttempt) -> Outcome:
         process = self._process
         assert process is not None  # noqa: S101  ready() has returned True
         try:
-            process.send(ipc.Run(attempt.polled, attempt.execution_id, attempt.lease.deadline))
+            process.send(ipc.Run(attempt.polled, attempt.execution_id, attempt.lease.deadline, attempt.stats.began))
         except ValueError as error:
             # Half of a surrogate pair, for example. Every retry gets the same input.
-            return failures.failed(TaskInputError(f"the input cannot be sent to the executor: {error}"))
+            attempt.finish(failures.failed(TaskInputError(f"the input cannot be sent to the executor: {error}")))
+            return attempt.outcome.result()
         ended = {attempt.outcome, process.ended}
         await asyncio.wait({*ended, attempt.cancellation}, return_when=asyncio.FIRST_COMPLETED)
         if attempt.cancellation.done() and not attempt.outcome.done():
@@ -179,9 +192,9 @@ class Slot:
             self._exits_in_a_row = 0
             await self._read_output(process)
             return attempt.outcome.result()
-        attempt.exit_status = process.ended.result()
-        lost = executor_lost(attempt, attempt.exit_status, attempt.printed.take())
-        attempt.finish(lost)
+        exit_status = process.ended.result()
+        lost = executor_lost(attempt, exit_status, attempt.printed.take())
+        attempt.lose_executor(exit_status, lost)
         return lost
 
     async def _cancel(self, attempt: SupervisedAttempt, process: ExecutorProcess) -> None:

@@ -20,8 +20,9 @@ from perago.supervisor.supervised_attempt import SupervisedAttempt
 async def serve_slot(slot: Slot, context: WorkerContext, poller: Poller, reporter: Reporter) -> None:
     """Serve a slot until the worker drains.
 
-    Outcomes are reported in the background. While a queue supplies tasks without waiting, the next poll (`next_poll`) is sent in
-    the same request as the report, and the slot waits for its reply.
+    Outcomes are reported in the background, that of a publication while its executor still cleans up. While a queue supplies
+    tasks without waiting, the next poll (`next_poll`) is sent in the same request as the report, and the slot waits for its
+    reply.
     """
     next_poll = None
     while next_poll is not None or await slot.ready():
@@ -35,10 +36,13 @@ async def serve_slot(slot: Slot, context: WorkerContext, poller: Poller, reporte
         if not slot.can_run and await _hand_back(polled, context.calls):
             continue
         attempt = _begin(slot, polled, polled_at, context)
-        outcome = refusal(polled) or await slot.run(attempt)
+        if refused := refusal(polled):
+            attempt.finish(refused)
+        outcome = refused or await slot.run(attempt)
         if slot.can_run and reporter.has_capacity:
             next_poll = poller.next_with_report(slot.name, polled.attempt.task_type)
         reporter.start(slot.name, attempt, outcome, next_poll)
+        await slot.settle(attempt)
     await slot.close()
 
 

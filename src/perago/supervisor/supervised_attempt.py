@@ -5,8 +5,10 @@ All its requests to Conductor are sent one after the other (`requests`), because
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from perago import events, ipc
@@ -66,10 +68,14 @@ class SupervisedAttempt:
         self.stats = AttemptStats(time.monotonic())
         self.printed = PrintedLines(self.stats.began + printed_lines.FIRST_SECONDS)
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
+        self.executor_is_done: asyncio.Future[None] = loop.create_future()
+        """Done when the executor has cleaned up after the attempt, or has ended, or never began."""
         self.cancellation: asyncio.Future[str] = loop.create_future()
         """Done, with the reason, when the attempt is cancelled."""
         self.exit_status: ExitStatus | None = None
         """How its executor ended, if it ended during the attempt."""
+        self.fenced_at = -math.inf
+        """When the last attempt fence that passed began to read, by the monotonic clock."""
         self.requests = asyncio.Lock()
         self._context = context
         self._conductor = context.calls.conductor
@@ -114,6 +120,9 @@ class SupervisedAttempt:
                 self._context.start(self._answer(request, self.look_up(task_id, workflow_id)))
             case ipc.EventEmitted(event):
                 self.handle_event(event)
+            case ipc.Completed(execution_id, outcome):
+                if execution_id == self.execution_id:
+                    self._complete(outcome)
             case ipc.Finished(execution_id, outcome):
                 if execution_id == self.execution_id:
                     self.finish(outcome)
@@ -126,6 +135,17 @@ class SupervisedAttempt:
             self.printed.add("progress", event.note)
 
     def finish(self, outcome: Outcome) -> None:
+        """The executor is done with the attempt, or will never begin it. An outcome that was received before stays."""
+        self._complete(outcome)
+        if not self.executor_is_done.done():
+            self.executor_is_done.set_result(None)
+
+    def lose_executor(self, exit_status: ExitStatus, outcome: Outcome) -> None:
+        """The executor ended during the attempt, or while it cleaned up after it."""
+        self.exit_status = exit_status
+        self.finish(outcome)
+
+    def _complete(self, outcome: Outcome) -> None:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
@@ -226,8 +246,10 @@ class SupervisedAttempt:
         async with self.requests:
             while True:
                 try:
-                    seen = await self._read()
+                    began = time.monotonic()
+                    seen = await self._read_at_once()
                     if self.lease.fits(time.monotonic(), needed=needed) and time.monotonic() < self.lease.extend_at:
+                        self.fenced_at = began if fence.is_current(self.attempt, seen) else -math.inf
                         return seen
                     if not fence.is_current(self.attempt, seen):
                         # An extension now would overwrite what the new owner of the task does.
@@ -236,6 +258,18 @@ class SupervisedAttempt:
                     return await self._read()
                 except (ConductorUnavailable, ConductorUnknown) as error:
                     await self._retry_after(error)
+
+    async def _read_at_once(self) -> Snapshot:
+        """Task and workflow in two requests at the same time, for a fence that an attempt waits for.
+
+        It shows what held when the earlier of the two reads was made, in either order: a workflow that has ended does not become
+        active again for this execution of the task, nor does the task return to it.
+        """
+        calls, own = self._context.calls, self.attempt
+        seen, run = await asyncio.gather(
+            calls.run(self._conductor.task, own.task_id), calls.run(self._conductor.workflow_run, own.workflow_id)
+        )
+        return replace(seen, workflow_status=run.status, workflow_created=run.created, workflow_ended=run.ended)
 
     async def look_up(self, task_id: TaskId, workflow_id: WorkflowId | None) -> Snapshot:
         """Read another task; retried for as long as this attempt could still report."""

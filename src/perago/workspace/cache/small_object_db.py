@@ -28,10 +28,11 @@ _HOUR = 3600
 _OVERHEAD = 128
 """Approximate bytes of a row besides its data."""
 _SETUP = (
+    # First, because the switch to WAL would otherwise wait for the disk each time that the database is opened.
+    "PRAGMA synchronous = OFF",
     "PRAGMA page_size = 8192",
     "PRAGMA auto_vacuum = INCREMENTAL",
     "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = OFF",
     "CREATE TABLE IF NOT EXISTS small (id INTEGER PRIMARY KEY, md5 BLOB UNIQUE, used INTEGER, crc INTEGER, data BLOB)",
     "CREATE INDEX IF NOT EXISTS small_used ON small (used, length(data))",
 )

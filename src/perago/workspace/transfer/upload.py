@@ -50,17 +50,23 @@ def upload_changes(
     limits: options.WorkspaceOptions,
     emit: events.Emit = events.ignore,
 ) -> None:
-    """Uploaded contents are also cached. `WorkspaceError` if a file changes before its upload is complete."""
+    """Uploaded contents are also put into the cache, which the caller flushes.
+
+    `WorkspaceError` if a file changes before its upload is complete.
+    """
     job = _Uploader(lake, target, os.fspath(work), changes, cache, emit)
     require_names(target.prefix, changes)
     job.delete(changes.deletes)
+    batches = list(thread_pool.batches(changes.uploads, limits.light_transfers))
+    if len(batches) == 1 and batches[0][0].size <= small_object_db.MAX_SIZE:
+        # Starting a thread would take longer than the rest of this upload.
+        job.upload(batches.pop())
     with thread_pool.TransferPool(
         job.upload, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-stage"
     ) as pool:
-        for batch in thread_pool.batches(changes.uploads, limits.light_transfers):
+        for batch in batches:
             pool.submit(batch, heavy=batch[0].size > thread_pool.HEAVY)
         pool.wait_below(1, job.meter.tick)
-    cache.flush()
     job.meter.done(events.Effect.UPLOAD, f"{len(changes.uploads)} uploads, {len(changes.deletes)} deletes")
 
 
