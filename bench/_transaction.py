@@ -9,7 +9,7 @@ import statistics
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,7 +204,7 @@ class BareTransactions:
 
 
 @contextmanager
-def _repository(stack: Endpoints) -> Iterator[tuple[Client, str]]:
+def _repository(stack: Endpoints) -> Generator[tuple[Client, str]]:
     keys = base64.b64encode(f"{stack.access_key_id}:{stack.secret_access_key}".encode()).decode()
     lake = Client(f"{stack.lakefs_url}/api/v1", {"Authorization": f"Basic {keys}"})
     name = f"bench-{uuid.uuid4().hex[:10]}"
