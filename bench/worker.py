@@ -40,9 +40,11 @@ class Size:
     rounds: int
     burst: int
     singles: int
+    """Tasks one at a time, per round."""
+    transactions: int
 
 
-FULL, QUICK = Size(5, 300, 30), Size(3, 100, 8)
+FULL, QUICK = Size(5, 300, 10, 40), Size(3, 100, 8, 10)
 AHEAD = 1.05
 """Target for the throughput, to that of conductor-python."""
 ADDED_MS = 15
@@ -145,7 +147,7 @@ def measure(stack: Endpoints, size: Size, phases: Sequence[str]) -> dict[str, An
                     found["idle"] = idle(peer, 2.0 if size is QUICK else 20.0)
                 if "transaction" in phases:
                     burst(server, peer, size.burst)  # a server that has just started is slower
-                    found["transaction"] = _transaction.measure(server, stack, peer, folder / REQUESTS, size.singles)
+                    found["transaction"] = _transaction.measure(server, stack, peer, folder / REQUESTS, size.transactions)
         if "recovery" in phases:
             found["recovery_seconds"] = recovery(server, stack, folder, 1 if size is QUICK else 5)
     return found

@@ -1,10 +1,12 @@
 """The database of small contents: shared, bounded, and verified on every read."""
 
+import functools
 import multiprocessing
 import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import workspaces
@@ -51,6 +53,24 @@ def test_much_is_written_before_anybody_flushes(opened: small_object_db.SmallObj
     other = small_object_db.SmallObjectDb(str(tmp_path))
     assert total(other) > 30 * small_object_db.MAX_SIZE
     other.flush()
+
+
+def test_no_statement_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switch to WAL does, unless that is turned off before."""
+    levels: list[int] = []
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            if not sql.startswith("PRAGMA synchronous"):
+                levels.append(super().execute("PRAGMA synchronous").fetchone()[0])
+            return super().execute(sql, parameters)
+
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, factory=Watched))
+    made = small_object_db.SmallObjectDb(str(tmp_path))
+    made.put("00" * 16, b"x")
+    made.flush()
+    assert len(levels) > 1
+    assert set(levels) == {0}
 
 
 def test_wrong_bytes_are_a_miss_and_make_room_for_the_right_ones(opened: small_object_db.SmallObjectDb, tmp_path: Path) -> None:
