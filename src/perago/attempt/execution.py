@@ -18,6 +18,18 @@ from perago.protocol.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
+class KeepFailed:
+    """What the body left is kept for `seconds` on a branch of its own, so that it can be looked at."""
+
+    seconds: float
+    prefix: str
+    """Of the workspace, as declared, for the reader of the kept commit."""
+    hint: str = ""
+    """For the end of the failure's reason."""
+    now: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
     attempt: Attempt
     id: ExecutionId
@@ -32,6 +44,8 @@ class Execution:
     reason_max_length: int = outcome.REASON_MAX_LENGTH
     unlabelled: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
     patience: Patience = ONE_LOOK
+    keep_failed: KeepFailed | None = None
+    """How an attempt that fails its post checks is kept; None if it is not."""
 
     @property
     def recorder(self) -> instrumentation.EffectRecorder:
