@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from perago.errors import SetupError
@@ -15,6 +16,35 @@ from perago.local_run.folder_lake import Stored
 from perago.model import FilePath
 
 _EXECUTE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Where `perago run` writes what the body left."""
+
+    folder: Path | None
+    """Of --write: for what would be published, and for what is kept."""
+    keep: bool
+    """Whether to write also what failed its post checks."""
+
+    def write(
+        self, published: Mapping[FilePath, Stored] | None, kept: Mapping[FilePath, Stored] | None
+    ) -> "WrittenResult | None":
+        """Write what would be published, or else what was kept; None if neither is to be written."""
+        if published is not None and self.folder is not None:
+            write(self.folder, published)
+            return WrittenResult(self.folder, len(published))
+        if published is None and kept is not None and self.keep:
+            folder = self.folder or Path(tempfile.mkdtemp(prefix="perago-kept-"))
+            write(folder, kept)
+            return WrittenResult(folder, len(kept))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenResult:
+    folder: Path
+    files: int
 
 
 def refuse_dangerous(target: Path, workspace: Path | None, option: str = "--write") -> None:

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
+from perago.cli._result_folder import WrittenResult
 from perago.cli._run_exit_code import RunExitCode
 from perago.errors import TaskResultError, TaskStatus
 from perago.local_run.changes import FileChange
@@ -20,7 +20,7 @@ def status(ended: IsolatedRun) -> str:
     return RunExitCode.TIMED_OUT.name if ended.timed_out else ended.done.outcome.status.value
 
 
-def document(declared: Declared, ended: IsolatedRun, written: Path | None) -> dict[str, Any]:
+def document(declared: Declared, ended: IsolatedRun, written: WrittenResult | None) -> dict[str, Any]:
     done = ended.done
     output = done.outcome.output
     return {
@@ -29,7 +29,7 @@ def document(declared: Declared, ended: IsolatedRun, written: Path | None) -> di
         "reason": done.outcome.reason,
         "result": None if output is None else output["result"],
         "changes": changes_document(done.changes),
-        "written": None if written is None else str(written),
+        "written": None if written is None else str(written.folder),
     }
 
 
@@ -63,20 +63,28 @@ def show_diff(changes: Sequence[FileChange]) -> None:
         out.print(line)
 
 
-def show_end(declared: Declared, ended: IsolatedRun, written: Path | None, seconds: float, *, quiet: bool) -> None:
+def show_end(declared: Declared, ended: IsolatedRun, written: WrittenResult | None, seconds: float, *, quiet: bool) -> None:
     done = ended.done
     if done.outcome.output is None:
         tracebacks.show(ended.traceback)
         what = follows(done.outcome.status, declared.limit, ended.code, timed_out=ended.timed_out)
         console.error(f"{declared.name} ended with {status(ended)} ({what}): {done.outcome.reason}", ended.code)
+        show_kept(written)
     elif not quiet:
-        show_completed(declared.name, done.outcome.output["result"], written, len(done.files), seconds)
+        show_completed(declared.name, done.outcome.output["result"], written, seconds)
 
 
-def show_completed(name: str, result: object, written: Path | None, files: int, seconds: float) -> None:
+def show_kept(written: WrittenResult | None) -> None:
+    """Where to look at what failed its post checks."""
+    if written is not None:
+        folder = console.printable(str(written.folder))
+        console.stderr().print(Text(f"kept what it left, which failed its checks: {written.files} files in {folder}"))
+
+
+def show_completed(name: str, result: object, written: WrittenResult | None, seconds: float) -> None:
     out = console.stdout()
     if written is not None:
-        out.print(Text(f"wrote {files} files to {console.printable(str(written))}"))
+        out.print(Text(f"wrote {written.files} files to {console.printable(str(written.folder))}"))
     show_result(result)
     out.print(Text.assemble(("COMPLETED", "bold green"), f" {name}", (f" in {seconds:.2f} s", "dim")))
 

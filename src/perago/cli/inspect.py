@@ -35,9 +35,9 @@ Folder = Annotated[
 def inspect(task: Task, directory: Folder = None, as_json: _inputs.AsJson = False) -> None:
     """Download what an attempt left that failed its post checks.
 
-    A worker with PERAGO_KEEP_FAILED=1h keeps it for that time; the reason of the failure in Conductor then ends with this command.
-    Of a run, the newest kept attempt is downloaded, provided that all are of one step. The folder gets the files of the whole
-    workspace, as the body left them. They failed their checks: do not publish them.
+    A worker with PERAGO_KEEP_FAILED=1h keeps it for that time, and the reason of the failure ends with this command. Of a run,
+    the newest kept attempt is downloaded, provided that all are of one step. The folder gets the files of the whole workspace
+    as the body left them. They failed their checks: do not publish them.
 
     Exit codes: 0 downloaded, 1 nothing is kept, or an error, 2 wrong usage.
     """

@@ -37,6 +37,8 @@ class LocalRun:
     """What the task, its checks or its workspace raised, where the outcome is a failure."""
     warnings: tuple[str, ...] = ()
     """What the body left behind, one line each."""
+    kept: Mapping[ObjectPath, folder_lake.Stored] | None = None
+    """What the body left, if its post checks failed and that was to be kept."""
 
     @property
     def changes(self) -> tuple[changes.FileChange, ...]:
@@ -46,6 +48,10 @@ class LocalRun:
     def files(self) -> dict[FilePath, folder_lake.Stored]:
         """What the prefix holds afterwards: with the changes if it completed, as given if not."""
         return {FilePath(path.removeprefix(self.prefix)): held for path, held in self.published.items()}
+
+    @property
+    def kept_files(self) -> dict[FilePath, folder_lake.Stored] | None:
+        return None if self.kept is None else {FilePath(path.removeprefix(self.prefix)): held for path, held in self.kept.items()}
 
 
 @contextlib.contextmanager
@@ -65,13 +71,19 @@ def attempt(
     params: object,
     directory: Path,
     surroundings: Surroundings,
+    *,
+    keep: bool = False,
 ) -> LocalRun:
-    """Run one attempt; the files of the result are in `directory`, which exists and is empty."""
+    """Run one attempt; the files of the result are in `directory`, which exists and is empty.
+
+    With `keep`, the result also has what the body left if its post checks fail.
+    """
     prefix = local_attempts.object_prefix(declaration)
     store = local_attempts.make_store(files, prefix, directory)
-    attempts = local_attempts.LocalAttempts(store, directory, surroundings)
+    attempts = local_attempts.LocalAttempts(store, directory, surroundings, keep)
     done = attempts.run(declaration, local_attempts.input_workspace(store), params)
-    return LocalRun(done.outcome, store.given(), store.published(), prefix, done.error, done.warnings)
+    kept = None if done.kept is None else store.held(done.kept)
+    return LocalRun(done.outcome, store.given(), store.published(), prefix, done.error, done.warnings, kept)
 
 
 def files_of(root: Path) -> dict[FilePath, Path]:

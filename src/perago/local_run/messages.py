@@ -62,6 +62,8 @@ class Run:
     workspace: Path | None
     params: Any
     """The params of a task, the inputs of a pipeline."""
+    keep: bool = False
+    """Keep what a task leaves that fails its post checks."""
     kind: Literal["run"] = "run"
 
 
@@ -84,6 +86,8 @@ class Ended:
     """Of an error of the author's code."""
     code: str = ""
     """Of Perago's error."""
+    kept: Mapping[ObjectPath, Stored] | None = None
+    """What the task left, if its post checks failed and that was kept."""
     kind: Literal["ended"] = "ended"
 
 
@@ -121,6 +125,8 @@ class PipelineEnded:
     given: Mapping[ObjectPath, Stored]
     published: Mapping[ObjectPath, Stored]
     notes: tuple[str, ...]
+    kept: Mapping[ObjectPath, Stored] | None = None
+    """What the step that failed left, if its post checks failed and that was kept."""
     kind: Literal["pipeline-ended"] = "pipeline-ended"
 
 

@@ -32,6 +32,8 @@ class LocalPipelineRun:
     published: Mapping[ObjectPath, folder_lake.Stored]
     notes: tuple[str, ...] = ()
     """What a local run leaves out, one line each."""
+    kept: Mapping[ObjectPath, folder_lake.Stored] | None = None
+    """The repository as the step left it that failed its post checks, if that was to be kept."""
 
     @property
     def status(self) -> WorkflowState:
@@ -46,6 +48,10 @@ class LocalPipelineRun:
     def files(self) -> dict[FilePath, folder_lake.Stored]:
         """What the repository holds afterwards."""
         return {FilePath(path): held for path, held in self.published.items()}
+
+    @property
+    def kept_files(self) -> dict[FilePath, folder_lake.Stored] | None:
+        return None if self.kept is None else {FilePath(path): held for path, held in self.kept.items()}
 
 
 @dataclass(slots=True)
@@ -90,9 +96,10 @@ def interpret(
 ) -> LocalPipelineRun:
     """Run it on the store of the attempts, whose directory has the files of the result."""
     store, interpreter = attempts.store, Interpreter(attempts, watch)
-    outputs, failed = None, ""
+    outputs, failed, kept = None, "", None
     try:
         outputs, _ = interpreter.run(pipeline, given, local_attempts.input_workspace(store))
     except StepFailed as error:
-        failed = error.step.ref
-    return LocalPipelineRun(outputs, failed, store.given(), store.published(), tuple(interpreter.notes))
+        failed, kept = error.step.ref, error.step.attempt.kept
+    held = None if kept is None else store.held(kept)
+    return LocalPipelineRun(outputs, failed, store.given(), store.published(), tuple(interpreter.notes), held)
