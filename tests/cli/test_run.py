@@ -144,6 +144,7 @@ def test_with_json_stdout_contains_nothing_else(perago: Perago, project: Path) -
             {"path": "in/old.txt", "change": "deleted", "size_before": 4, "size_after": None},
             {"path": "out/words.txt", "change": "added", "size_before": None, "size_after": 6},
         ],
+        "tables": [],
         "written": None,
     }
     assert set(result.stderr.splitlines()) == {"the body speaks", "a child speaks"}

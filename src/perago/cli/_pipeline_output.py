@@ -51,6 +51,7 @@ def document(declared: DeclaredPipeline, ended: IsolatedPipelineRun, written: Wr
         "result": None if done is None else done.outputs,
         "steps": [_step_document(step) for step in ended.steps],
         "changes": [] if done is None else _task_output.changes_document(done.changes),
+        "tables": [] if done is None else _task_output.tables_document(done.tables),
         "notes": [] if done is None else list(done.notes),
         "written": None if written is None else str(written.folder),
     }
@@ -68,7 +69,7 @@ def show_end(
             console.stdout().print(Text(note, style="dim"))
         if declared.publishes:
             console.stdout().print(Text("the whole pipeline", style="bold cyan"))
-            _task_output.show_diff(done.changes)
+            _task_output.show_diff(done.changes, done.tables)
         _task_output.show_completed(declared.name, done.outputs, written, seconds)
 
 
@@ -78,7 +79,7 @@ def _show_step(step: IsolatedStep) -> None:
             console.stdout().print(diff_view.totals(step.ended.changes))
         return
     if step.ended.changes:
-        _task_output.show_diff(step.ended.changes)
+        _task_output.show_diff(step.ended.changes, step.ended.tables)
     output = step.ended.outcome.output
     if output is not None:
         _task_output.show_result(output["result"])

@@ -12,8 +12,11 @@ from perago.errors import TaskResultError, TaskStatus
 from perago.local_run.changes import FileChange
 from perago.local_run.environment import LocalRun
 from perago.local_run.messages import Declared, TimeLimit
+from perago.local_run.table_changes import TableChange, TableSide
 from perago.local_run.task_process import IsolatedRun
 from perago.terminal import console, diff_view, tracebacks
+
+_NO_TABLE = TableSide(0, 0)
 
 
 def status(ended: IsolatedRun) -> str:
@@ -29,6 +32,7 @@ def document(declared: Declared, ended: IsolatedRun, written: WrittenResult | No
         "reason": done.outcome.reason,
         "result": None if output is None else output["result"],
         "changes": changes_document(done.changes),
+        "tables": tables_document(done.tables),
         "written": None if written is None else str(written.folder),
     }
 
@@ -49,17 +53,36 @@ def show_changes(declared: Declared, done: LocalRun) -> None:
     if done.outcome.output is None or not declared.has_workspace:
         return
     if declared.publishes:
-        show_diff(done.changes)
+        show_diff(done.changes, done.tables)
     else:
         console.stdout().print(Text("read-only: nothing is published", style="dim"))
 
 
-def show_diff(changes: Sequence[FileChange]) -> None:
+def tables_document(tables: Iterable[TableChange]) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": table.path,
+            "format": table.format,
+            "change": table.kind.value,
+            "files_before": table.before.files if table.before else None,
+            "files_after": table.after.files if table.after else None,
+            "rows_before": table.before.rows if table.before else None,
+            "rows_after": table.after.rows if table.after else None,
+            "columns": dict((table.after or table.before or _NO_TABLE).columns),
+            "columns_added": table.added_columns,
+            "columns_removed": table.removed_columns,
+            "columns_retyped": {name: list(types) for name, types in table.retyped_columns.items()},
+        }
+        for table in tables
+    ]
+
+
+def show_diff(changes: Sequence[FileChange], tables: Sequence[TableChange] = ()) -> None:
     out = console.stdout()
     if not changes:
         out.print(Text("no changes: nothing to publish", style="dim"))
         return
-    for line in diff_view.render(changes):
+    for line in diff_view.render(changes, tables):
         out.print(line)
 
 

@@ -89,7 +89,7 @@ class LocalModule:
         self._after_bodies()
         done = step.attempt
         traceback, code = _explained(done.error)
-        self._send(messages.StepEnded(done.outcome, step.optional, step.changes, done.warnings, traceback, code))
+        self._send(messages.StepEnded(done.outcome, step.optional, step.changes, done.warnings, traceback, code, step.tables))
 
     def _after_bodies(self) -> None:
         self._require_owner()

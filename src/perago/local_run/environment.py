@@ -15,7 +15,7 @@ from pathlib import Path
 from perago import settings as local_settings
 from perago.declare.task import TaskDeclaration
 from perago.errors import SetupError, WorkspaceError
-from perago.local_run import changes, folder_lake, local_attempts
+from perago.local_run import changes, folder_lake, local_attempts, table_changes
 from perago.local_run.local_attempts import Surroundings
 from perago.model import FilePath, ObjectPath, Outcome
 from perago.spark import engine
@@ -43,6 +43,11 @@ class LocalRun:
     @property
     def changes(self) -> tuple[changes.FileChange, ...]:
         return changes.between(self.given, self.published, self.prefix)
+
+    @property
+    def tables(self) -> tuple[table_changes.TableChange, ...]:
+        """The tables among the changes; reads what tells their rows and columns."""
+        return table_changes.between(self.given, self.published, self.prefix)
 
     @property
     def files(self) -> dict[FilePath, folder_lake.Stored]:

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 from perago import ipc
 from perago.local_run.changes import FileChange
 from perago.local_run.folder_lake import Stored
+from perago.local_run.table_changes import TableChange
 from perago.model import ObjectPath, Outcome
 
 
@@ -112,6 +113,7 @@ class StepEnded:
     warnings: tuple[str, ...]
     traceback: tuple[str, ...] = ()
     code: str = ""
+    tables: tuple[TableChange, ...] = ()
     kind: Literal["step-ended"] = "step-ended"
 
 

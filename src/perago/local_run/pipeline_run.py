@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perago.declare.task import TaskDeclaration
-from perago.local_run import changes, environment, folder_lake, local_attempts
+from perago.local_run import changes, environment, folder_lake, local_attempts, table_changes
 from perago.local_run.interpreter import Interpreter
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import FilePath, ObjectPath
@@ -43,6 +43,11 @@ class LocalPipelineRun:
     def changes(self) -> tuple[changes.FileChange, ...]:
         """Of the whole pipeline: after a failure, what the steps before it have published."""
         return changes.between(self.given, self.published, "")
+
+    @property
+    def tables(self) -> tuple[table_changes.TableChange, ...]:
+        """The tables among the changes; reads what tells their rows and columns."""
+        return table_changes.between(self.given, self.published, "")
 
     @property
     def files(self) -> dict[FilePath, folder_lake.Stored]:
