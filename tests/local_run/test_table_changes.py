@@ -5,13 +5,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import BaseModel
 
+from perago import WorkspaceSpec, task
 from perago.local_run import changes, table_changes, table_files
 from perago.local_run.changes import ChangeKind
 from perago.local_run.folder_lake import Stored
 from perago.local_run.table_changes import TableChange
 from perago.model import ObjectPath
 from perago.terminal import diff_view, table_view
+from perago.testing import run_task
 
 Side = dict[ObjectPath, Stored]
 
@@ -184,3 +187,21 @@ def test_what_is_shown_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(table_changes, "MAX_FILES", 1)
     two = folder.side({"t/part-0.parquet": rows(1), "t/part-1.parquet": rows(1)})
     assert shown({}, two)[0] == "+ t/  parquet, 2 files, ? rows, 0 columns"
+
+
+class Empty(BaseModel):
+    pass
+
+
+@task(name="t.tables", owner_email="a@example.com", workspace=WorkspaceSpec(prefix="/shop"))
+def write_table(workspace: Path, _params: Empty) -> Empty:
+    pq.write_table(rows(5, id=int, note=str), workspace / "orders.parquet")
+    return Empty()
+
+
+def test_a_test_of_a_task_sees_its_tables(folder: Folder) -> None:
+    before = folder.stored(rows(3)).at.read_bytes()
+    run = run_task(write_table, files={"orders.parquet": before})
+    assert run.ok, run.report()
+    (table,) = run.tables
+    assert (summary(table), table.added_columns) == (("orders.parquet", 3, 5), {"note": "string"})

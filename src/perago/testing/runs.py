@@ -46,7 +46,7 @@ class TaskRun:
     """What the body left behind: files outside its workspace that are not published, another working directory."""
     differences: Mapping[str, list[str]] = field(repr=False)
     """Unified diff lines of each small text file that was added or changed."""
-    tables: tuple[TableChange, ...] = field(default=(), repr=False)
+    tables: tuple[TableChange, ...] = field(repr=False)
     """Rows, columns and files, before and after, of each table among the changes."""
 
     @property
