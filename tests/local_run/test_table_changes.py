@@ -194,7 +194,8 @@ class Empty(BaseModel):
 
 
 @task(name="t.tables", owner_email="a@example.com", workspace=WorkspaceSpec(prefix="/shop"))
-def write_table(workspace: Path, _params: Empty) -> Empty:
+def write_table(workspace: Path, params: Empty) -> Empty:
+    del params
     pq.write_table(rows(5, id=int, note=str), workspace / "orders.parquet")
     return Empty()
 
