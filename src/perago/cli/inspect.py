@@ -77,7 +77,10 @@ def _facts(found: KeptAttempt) -> list[tuple[str, str]]:
     left = human_units.show_seconds(max(0, round(found.name.until - time.time())))
     facts = [
         ("failed", labels.reason),
-        ("step", f"{labels.reference_name} of workflow {labels.workflow_id}, retry {labels.retry_count}, task {labels.task_id}"),
+        (
+            "step",
+            f"{labels.reference_name} of workflow {labels.workflow_id}, attempt {labels.retry_count + 1}, task {labels.task_id}",
+        ),
         ("input", f"commit {labels.input_ref} of repository {found.repository}, for branch {labels.branch}"),
         ("prefix", labels.prefix),
         ("kept", f"until {human_units.show_moment(found.name.until)} ({left} left)"),
@@ -93,7 +96,7 @@ def _document(found: KeptAttempt, folder: Path, files: int) -> dict[str, Any]:
         "task_id": labels.task_id,
         "workflow_id": labels.workflow_id,
         "step": labels.reference_name,
-        "retry_count": labels.retry_count,
+        "attempt": labels.retry_count + 1,
         "reason": labels.reason,
         "repository": found.repository,
         "branch": labels.branch,

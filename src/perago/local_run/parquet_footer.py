@@ -99,8 +99,8 @@ def _simple(element: Struct) -> str:
         return "timestamp" if logical[_LOGICAL_TIMESTAMP].get(1) else "timestamp without zone"
     if _LOGICAL_UUID in logical:
         return "uuid"
-    converted = element.get(_CONVERTED_TYPE)
-    return _CONVERTED.get(-1 if converted is None else converted, _PHYSICAL[element[_TYPE]])
+    converted: int = element.get(_CONVERTED_TYPE, -1)
+    return _CONVERTED.get(converted, _PHYSICAL[element[_TYPE]])
 
 
 class _Reader:

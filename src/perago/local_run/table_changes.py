@@ -70,9 +70,12 @@ class TableChange:
     @property
     def retyped_columns(self) -> dict[str, tuple[str, str]]:
         """The type before and after, by name."""
-        before = self.before.columns if self.before else {}
-        after = self.after.columns if self.after else {}
-        return {name: (before[name], shown) for name, shown in after.items() if name in before and before[name] != shown}
+        if self.before is None or self.after is None:
+            return {}
+        before = self.before.columns
+        return {
+            name: (before[name], shown) for name, shown in self.after.columns.items() if name in before and before[name] != shown
+        }
 
 
 def between(given: Mapping[ObjectPath, Stored], published: Mapping[ObjectPath, Stored], prefix: str) -> tuple[TableChange, ...]:
@@ -99,7 +102,7 @@ def _grouped(wanted: set[TableKey], before: Files, after: Files) -> Mapping[Tabl
     tables: dict[TableKey, tuple[dict[FilePath, Stored], dict[FilePath, Stored]]] = defaultdict(lambda: ({}, {}))
     for number, side in enumerate((before, after)):
         for path, held in side.items():
-            if (key := table_files.key_of(path)) in wanted and key is not None:
+            if (key := table_files.key_of(path)) in wanted:
                 tables[key][number][path] = held
     return tables
 
