@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NoReturn, TypeVar, cast
 
-from perago.attempt import overlap, staging_gc, transaction
+from perago.attempt import branch_gc, overlap, staging_gc, transaction
 from perago.attempt.execution import Execution
 from perago.conductor import reporting
 from perago.conductor.port import Conductor, Polled, Snapshot
@@ -454,7 +454,7 @@ class World:
         conductor = cast("Conductor", ports.NetConductor(actor, self.conductor, lambda _outcome: None))
         with contextlib.suppress(PeragoError):  # an error ends the command
             found = staging_gc.find(lake, conductor, REPOSITORY, now=0.0, older_than=1e9)
-            list(staging_gc.delete(lake, REPOSITORY, found))
+            list(branch_gc.delete(lake, REPOSITORY, found))
 
     def finish(self) -> None:
         """End the schedule: crash all actors, let all requests finish, collect garbage, and check the final state."""
@@ -475,7 +475,7 @@ class World:
 
     def collect(self) -> None:
         found = staging_gc.find(self.lake, self.conductor, REPOSITORY, now=0.0, older_than=1e9)
-        list(staging_gc.delete(self.lake, REPOSITORY, found))
+        list(branch_gc.delete(self.lake, REPOSITORY, found))
 
     def _is_awaited(self, name: staging_names.StagingName) -> bool:
         return any(row.task_id == name.task_id for row in self._unfinished())

@@ -143,9 +143,11 @@ class TaskResultError(RetryableError):
 
 
 class PostGuardrailViolation(GuardrailViolation, RetryableError):
-    """The output workspace fails a check; nothing was uploaded."""
+    """The output workspace fails a check; nothing is published."""
 
     code = "PG-330"
+    kept: str = ""
+    """How to look at what the body left, for the end of the reason; empty unless that was kept."""
 
 
 class WorkspaceError(RetryableError):

@@ -65,6 +65,7 @@ class Effect(StrEnum):
     READ_HEAD = "read the head", Phase.VERIFY
     DELETE_STAGING_BRANCH = "delete staging branch", Phase.CLEAN_UP
     DELETE_LANES = "delete lane branches", Phase.CLEAN_UP
+    KEEP_ATTEMPT = "keep the attempt that failed its checks", Phase.CLEAN_UP
     CLOSE_WORKSPACE = "close workspace", Phase.CLEAN_UP
 
 

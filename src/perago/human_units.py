@@ -1,6 +1,7 @@
-"""Durations and sizes as people write them (`24h`, `1h30m`, `100MB`), converted to seconds and bytes."""
+"""Durations and sizes as people write them (`24h`, `1h30m`, `100MB`), converted to seconds and bytes; and how times are shown."""
 
 import re
+from datetime import UTC, datetime
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {
@@ -42,6 +43,11 @@ def show_seconds(value: float) -> str:
         if value and value % length == 0:
             return f"{int(value // length)}{unit}"
     return f"{value:g}s"
+
+
+def show_moment(unix_seconds: float) -> str:
+    """In UTC, as in 2026-11-18T12:30:00Z."""
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def show_size(value: int) -> str:

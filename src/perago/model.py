@@ -175,6 +175,15 @@ class ChangeCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class UncheckedFill:
+    """What was brought onto the branch of an attempt that failed its post checks."""
+
+    counts: ChangeCounts
+    left_out: Sequence[str] = ()
+    """A text about each thing that the body left and that no branch can hold."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handle:
     """A staging branch without a commit of its own: the right to move the target branch to `commit`."""
 

@@ -184,6 +184,7 @@ class Settings(DownloadSettings):
     perago_serve_built_in_tasks: bool = True
     perago_workspace_gc_ttl: PositiveDuration = 86400.0
     perago_workspace_gc_interval: PositiveDuration = 3600.0
+    perago_keep_failed: Duration | None = Field(default=None, ge=0)
     perago_shutdown_force_kill_after: Duration | None = Field(default=None, ge=0)
     perago_spark_master: str | None = None
     perago_spark_remote: SecretStr | None = None
@@ -251,6 +252,7 @@ class Settings(DownloadSettings):
             "PERAGO_SERVE_BUILT_IN_TASKS": str(self.perago_serve_built_in_tasks).lower(),
             "PERAGO_WORKSPACE_GC_TTL": human_units.show_seconds(self.perago_workspace_gc_ttl),
             "PERAGO_WORKSPACE_GC_INTERVAL": human_units.show_seconds(self.perago_workspace_gc_interval),
+            "PERAGO_KEEP_FAILED": human_units.show_seconds(self.perago_keep_failed) if self.perago_keep_failed else "(off)",
             "PERAGO_SHUTDOWN_FORCE_KILL_AFTER": "(unset)" if force is None else human_units.show_seconds(force),
             "PERAGO_SPARK_MASTER": self._spark_address(),
         }

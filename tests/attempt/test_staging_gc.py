@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.attempts import AttemptScene, memory_scene, once, raising
 
-from perago.attempt import staging_gc
+from perago.attempt import branch_gc, staging_gc
 from perago.attempt.staging_gc import TaskNotAsked, TaskNotFound, judge
 from perago.conductor.port import Polled
 from perago.dev.stack import Endpoints
@@ -85,7 +85,7 @@ def test_orphans_are_found_and_deleted_and_nothing_else() -> None:
     found = staging_gc.find(scene.lake, scene.conductor, scene.repository, now=NOW, older_than=DAY)
     assert {finding.branch: finding.orphaned for finding in found} == {gone: "its attempt is over: CANCELED", kept: None}
     assert gone in scene.staging_branches()
-    assert [f.branch for f in staging_gc.delete(scene.lake, scene.repository, found) if f.is_deleted] == [gone]
+    assert [f.branch for f in branch_gc.delete(scene.lake, scene.repository, found) if f.is_deleted] == [gone]
     assert sorted(scene.staging_branches()) == sorted([kept, foreign])
 
 
@@ -95,7 +95,7 @@ def test_a_branch_that_cannot_be_deleted_is_reported_and_the_others_are_deleted(
     tap = scene.tap
     tap.before["delete_branch"] = once(raising(LakeUnavailable("lakeFS cannot be reached")))
     found = staging_gc.find(scene.lake, None, scene.repository, now=NOW, older_than=DAY)
-    left = list(staging_gc.delete(tap, scene.repository, found))  # pyright: ignore[reportArgumentType]
+    left = list(branch_gc.delete(tap, scene.repository, found))  # pyright: ignore[reportArgumentType]
     assert [f.failure for f in left] == ["lakeFS cannot be reached", None]
     assert len(scene.staging_branches()) == 1
     assert {f.branch for f in left} == set(branches)

@@ -10,7 +10,8 @@ from tests.support.lanes import Edits, LaneScene
 from perago.builtin import composition, lane_changes, names
 from perago.errors import LakeConflict, TaskStatus
 from perago.in_memory.lake import MemoryLake
-from perago.protocol import commit_labels
+from perago.model import ExecutionId
+from perago.protocol import commit_labels, kept_labels, kept_names
 
 BASE = {"a": b"A", "m/kept": b"kept", "z": b"Z"}
 
@@ -194,6 +195,19 @@ def test_a_lane_of_another_repository_is_refused(memory: LaneScene) -> None:
         "TaskInputError",
         "lane one is in repository another, and the workspace in repo; give the workspace that the lane's last step left",
     )
+
+
+def test_an_attempt_that_failed_its_checks_is_no_lane(lanes: LaneScene) -> None:
+    made, scene = lanes.fork("one"), lanes.scene
+    attempt = scene.start().attempt
+    name = kept_names.kept_branch(attempt, ExecutionId("e"), 0)
+    scene.lake.create_branch(scene.repository, name, scene.a)
+    labels = kept_labels.of_attempt(attempt, ExecutionId("e"), scene.branch, scene.a, "/in", "post guardrail", "")
+    kept = scene.lake.commit_branch(scene.repository, name, "m", kept_labels.write(labels), allow_empty=True)
+    outcome = lanes.run(lanes.start(names.JOIN, {"lanes": {"one": {**made["one"], "ref": kept.id}}}))
+    assert outcome.error == "TaskInputError"
+    assert f"lane one: commit {kept.id} is an attempt that failed its checks" in (outcome.reason or "")
+    assert scene.head().id == scene.a
 
 
 def test_a_lane_that_does_not_descend_from_the_input_is_refused(lanes: LaneScene) -> None:

@@ -5,6 +5,7 @@ import secrets
 import pytest
 from tests.support.lanes import LaneScene
 
+from perago.attempt import branch_gc
 from perago.builtin import lane_gc
 from perago.errors import LakeUnavailable
 from perago.protocol import lane_names, staging_names
@@ -30,7 +31,7 @@ def test_branches_of_workflows_that_are_over_are_deleted(lanes: LaneScene) -> No
         running.attempt.workflow_id: None,
         unknown.attempt.workflow_id: "Conductor no longer knows its workflow",
     }
-    deleted = [one.branch for one in lane_gc.delete(lanes.scene.lake, lanes.scene.repository, find(lanes)) if one.is_deleted]
+    deleted = [one.branch for one in branch_gc.delete(lanes.scene.lake, lanes.scene.repository, find(lanes)) if one.is_deleted]
     assert len(deleted) == 2
     (left,) = lanes.lane_branches()
     name = lane_names.parse(left)
@@ -59,5 +60,5 @@ def test_a_deletion_that_fails_is_reported(memory: LaneScene) -> None:
         raise LakeUnavailable("lakeFS cannot be reached")
 
     tap.before["delete_branch"] = fail
-    (finding,) = lane_gc.delete(tap, memory.scene.repository, find(memory))  # pyright: ignore[reportArgumentType]  a tap is any lake
+    (finding,) = branch_gc.delete(tap, memory.scene.repository, find(memory))  # pyright: ignore[reportArgumentType]  a tap is any lake
     assert (finding.is_deleted, finding.failure) == (False, "lakeFS cannot be reached")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -130,6 +131,35 @@ def test_a_failure_writes_nothing(inside: Perago, project: Path) -> None:
     assert not (project / "new").exists()
 
 
+def test_keep_writes_what_failed_its_post_checks(inside: Perago, project: Path, tmp_path: Path) -> None:
+    result = inside("run", "words", "-w", "ws", "-p", params("mess"), "--keep", "--write", "looked/at")
+    assert result.returncode == 3
+    assert "kept what it left, which failed its checks: 3 files in looked/at" in result.stderr
+    assert set(snapshot(project / "looked/at")) == {"in/a.txt", "left.tmp", "out/words.txt"}
+    result = inside("run", "words", "-w", "ws", "-p", params("mess"), "--keep", "--json")
+    kept = Path(json.loads(result.stdout)["written"])
+    try:
+        assert "inspect" not in json.loads(result.stdout)["reason"]
+        assert kept.parent == Path(tempfile.gettempdir())
+        assert set(snapshot(kept)) == {"in/a.txt", "left.tmp", "out/words.txt"}
+    finally:
+        shutil.rmtree(kept)
+    # Nothing is kept of other failures, and a task that passes writes its result.
+    assert inside("run", "words", "-w", "ws", "-p", params("fail"), "--keep", "--write", "new").returncode == 3
+    assert not (project / "new").exists()
+    assert inside("run", "words", "-w", "ws", "-p", params("mess"), "--write", "new").returncode == 3
+    assert not (project / "new").exists()
+    assert inside("run", "words", "-w", "ws", "-p", params("hi"), "--keep", "--write", "new").returncode == 0
+    assert set(snapshot(project / "new")) == {"in/a.txt", "out/words.txt"}
+
+
+def test_keep_does_not_fit_a_task_that_publishes_nothing(inside: Perago, project: Path) -> None:
+    (project / "words.py").write_text(GOOD.replace('prefix="/words"', 'prefix="/words", read_only=True'))
+    assert_refused(inside("run", "words", "-w", "ws", "-p", params("x"), "--keep"), "publishes nothing; leave --keep out")
+    (project / "free.py").write_text(FREE)
+    assert_refused(inside("run", "free", "-p", '{"n": 1}', "--keep"), "has no workspace; leave --keep out")
+
+
 def test_with_json_stdout_contains_nothing_else(perago: Perago, project: Path) -> None:
     spoken = '    print("the body speaks")'
     noisy = GOOD.replace(spoken, f'{spoken}\n    import os\n    os.system("echo a child speaks")')
@@ -144,6 +174,7 @@ def test_with_json_stdout_contains_nothing_else(perago: Perago, project: Path) -
             {"path": "in/old.txt", "change": "deleted", "size_before": 4, "size_after": None},
             {"path": "out/words.txt", "change": "added", "size_before": None, "size_after": 6},
         ],
+        "tables": [],
         "written": None,
     }
     assert set(result.stderr.splitlines()) == {"the body speaks", "a child speaks"}

@@ -174,3 +174,11 @@ def test_a_failed_optional_step_is_a_warning(inside: Perago, project: Path) -> N
     assert result.returncode == 0, result
     assert "warning: step ends (t.ends) ended with FAILED" in result.stderr
     assert "the step is optional: the pipeline continues from the workspace before it" in result.stderr
+
+
+def test_keep_writes_the_repository_as_the_failed_step_left_it(inside: Perago, project: Path) -> None:
+    (project / "root" / "other.txt").write_text("outside")
+    result = inside("run", "all_words", "-w", "root", "-p", '{"word": "mess"}', "--keep", "--write", "kept")
+    assert result.returncode == 3
+    assert "kept what it left, which failed its checks: 4 files in kept" in result.stderr
+    assert set(snapshot(project / "kept")) == {"other.txt", "words/in/a.txt", "words/left.tmp", "words/out/words.txt"}

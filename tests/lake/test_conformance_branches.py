@@ -213,6 +213,17 @@ def test_nothing_to_commit_is_a_conflict(site: Site) -> None:
         site.lake.commit_branch(site.repository, MAIN, "m", {})
 
 
+def test_an_empty_commit_is_made_if_it_is_allowed(site: Site) -> None:
+    site.publish("main", {"before": b"1"})
+    before = site.lake.head(site.repository, MAIN)
+    made = site.lake.commit_branch(site.repository, MAIN, "m", {"k": "v" * 4000}, allow_empty=True)
+    assert (made.parents, made.meta_range_id, made.metadata) == ((before.id,), before.meta_range_id, {"k": "v" * 4000})
+    site.put("main", "a", b"1")
+    with_content = site.lake.commit_branch(site.repository, MAIN, "m", {}, allow_empty=True)
+    assert with_content.parents == (made.id,)
+    assert site.content(with_content.id)["a"] == b"1"
+
+
 def test_the_same_content_again_is_nothing_to_commit(site: Site) -> None:
     site.publish("main", {"a": b"1"})
     site.put("main", "a", b"1")

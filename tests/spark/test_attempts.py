@@ -1,15 +1,19 @@
 """Spark tasks in whole transactions: what they publish, what is refused, and what is left behind."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from tests.support.recording import RecordingTask
 from tests.support.spark import SparkHarness, requires
 
 from perago import SparkWorkspace, events
-from perago.errors import TaskStatus
-from perago.model import BranchName
+from perago.attempt import kept_gc, transaction
+from perago.attempt.execution import KeepFailed
+from perago.errors import PostGuardrailViolation, TaskStatus
+from perago.model import BranchName, Listing
 from perago.operate.protocol_check.dict_task import upload
 from perago.operate.protocol_check.scene import ref_of
 
@@ -255,3 +259,28 @@ def test_what_spark_wrote_is_downloaded_and_checked_by_a_local_task(harness: Spa
     for number, info in enumerate(found):
         harness.scene.lake.read(harness.scene.repository, head, info, tmp_path / str(number))
     assert [path.stat().st_size for path in sorted(tmp_path.iterdir())] == [info.size for info in found]
+
+
+def test_a_table_that_failed_its_checks_is_kept_as_the_jobs_wrote_it(harness: SparkHarness) -> None:
+    a = harness.csv("raw/rows.csv")
+
+    def refuse(listing: Listing) -> None:
+        raise PostGuardrailViolation(f"{len(listing.files)} files")
+
+    scene, polled = harness.scene, harness.scene.start()
+    task = RecordingTask(cast("Any", double), post=refuse)
+    execution = scene.execution(polled.attempt, task, workspaces=harness.workspace)
+    keep = KeepFailed(3600, "/in", "kept for 1h")
+    outcome = transaction.run(replace(execution, keep_failed=keep), polled.input)
+    assert str(outcome.reason).endswith("files; kept for 1h")
+    (name,) = kept_gc.names(scene.lake, scene.repository)
+    made = scene.lake.head(scene.repository, name.branch)
+    assert made.parents == (a,)
+    new = set(harness.paths(made.id)) - set(harness.paths(a))
+    assert new
+    assert all(path.startswith("in/out/part-") for path in new)
+    assert harness.head().id == a
+    assert scene.staging_branches() == []
+    # A later attempt publishes, and the kept one stays as it is.
+    assert completed(harness.run(double))
+    assert scene.lake.head(scene.repository, name.branch) == made

@@ -26,6 +26,18 @@ def ignore_outcome(_outcome: Outcome) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepFailed:
+    """What the body left is kept for `seconds` on a branch of its own, so that it can be looked at."""
+
+    seconds: float
+    prefix: str
+    """Of the workspace, as declared, for the reader of the kept commit."""
+    hint: str = ""
+    """For the end of the failure's reason."""
+    now: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
     attempt: Attempt
     id: ExecutionId
@@ -45,6 +57,8 @@ class Execution:
     """When the reply to the attempt's poll was received, by `clock`."""
     on_completed: Callable[[Outcome], None] = ignore_outcome
     """Called with the outcome of a verified publication, before the attempt cleans up."""
+    keep_failed: KeepFailed | None = None
+    """How an attempt that fails its post checks is kept; None if it is not."""
 
     @property
     def recorder(self) -> instrumentation.EffectRecorder:

@@ -13,6 +13,7 @@ from perago.errors import (
     AttemptCancelled,
     GuardrailViolation,
     PeragoError,
+    PostGuardrailViolation,
     PublishFenceError,
     StaleAttemptError,
     TaskInputError,
@@ -39,10 +40,13 @@ def completed(workspace: WorkspaceRef | None, result: Mapping[str, Any]) -> Outc
 def failed(error: BaseException, max_length: int = REASON_MAX_LENGTH) -> Outcome:
     """No output ever: in a loop, `${x.output…}` of the next round would read it.
 
-    The reason leaves room for the code, which is reported behind it.
+    The reason leaves room for the code, which is reported behind it, and for how to look at a kept attempt.
     """
     code = error.code or None if isinstance(error, PeragoError) else None
-    shown = reason(error, max(1, max_length - len(code_suffix(code))))
+    kept = f"; {error.kept}" if isinstance(error, PostGuardrailViolation) and error.kept else ""
+    room = max_length - len(code_suffix(code))
+    kept = kept if len(kept) < room // 2 else ""
+    shown = reason(error, max(1, room - len(kept))) + kept
     return Outcome(status(error), reason=shown, log=_log(error), error=type(error).__name__, code=code)
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from perago.model import BranchName, ChangeCounts, Commit, Listing, TaskInput
+from perago import events
+from perago.model import BranchName, ChangeCounts, Commit, Listing, TaskInput, UncheckedFill
 
 
 class Task(Protocol):
@@ -91,6 +92,13 @@ class AttemptWorkspace(Protocol):
         """Bring that change onto the staging branch, uncommitted, unless the body has written it there.
 
         A commit where the change exists in one already; the staging branch then takes over its content.
+        """
+        ...
+
+    def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> UncheckedFill:
+        """Bring what the body left onto a branch from which nothing is published, uncommitted, although a check has failed.
+
+        Called in place of `changed` and `fill`. What no branch can hold is left out. An exception of `emit` ends it.
         """
         ...
 

@@ -1,13 +1,15 @@
-"""Finds and deletes staging branches of attempts that are over.
+"""Finds staging branches of attempts that are over.
 
 Deleting one that is still in use loses no data: its attempt fails and Conductor retries it.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from perago.attempt import branch_gc
+from perago.attempt.branch_gc import BranchFinding
 from perago.conductor import port as conductor_port
-from perago.errors import ConductorNotFound, LakeError, LakeNotFound
+from perago.errors import ConductorNotFound
 from perago.lake import port as lake_port
 from perago.model import BranchName, Repository, Snapshot
 from perago.protocol import staging_names
@@ -27,24 +29,12 @@ class TaskNotAsked:
 TaskAnswer = Snapshot | TaskNotFound | TaskNotAsked
 
 
-@dataclass(frozen=True, slots=True)
-class StagingFinding:
-    """One staging branch. `orphaned` says why it may go, None that it has to stay; `failure` why it is still there."""
-
-    name: staging_names.StagingName
-    age_seconds: float | None
-    orphaned: str | None
-    is_deleted: bool = False
-    failure: str | None = None
-
-    @property
-    def branch(self) -> BranchName:
-        return self.name.branch
+StagingFinding = BranchFinding[staging_names.StagingName]
 
 
 def judge(name: staging_names.StagingName, answer: TaskAnswer, *, now: float, older_than: float) -> StagingFinding:
-    age = None if name.made_at is None else max(0.0, now - name.made_at)
-    return StagingFinding(name, age, _over(name, answer) or _old(age, older_than))
+    age = branch_gc.age(name, now)
+    return BranchFinding(name, age, _over(name, answer) or branch_gc.too_old(age, older_than))
 
 
 def _over(name: staging_names.StagingName, answer: TaskAnswer) -> str | None:
@@ -61,10 +51,6 @@ def _over(name: staging_names.StagingName, answer: TaskAnswer) -> str | None:
             return None if answer.retry_count == name.retry_count else "a later attempt has taken its place"
 
 
-def _old(age: float | None, older_than: float) -> str | None:
-    return "it is older than the bound" if age is not None and age > older_than else None
-
-
 def find(
     lake: lake_port.Lake,
     conductor: conductor_port.Conductor | None,
@@ -76,22 +62,6 @@ def find(
     """Every staging branch of the repository that Perago named; without a Conductor only age counts."""
     branches = [branch.name for branch in lake.branches(repository, staging_names.PREFIX)]
     return [judge(name, _ask(conductor, name), now=now, older_than=older_than) for name in _named(branches)]
-
-
-def delete(lake: lake_port.Lake, repository: Repository, findings: Iterable[StagingFinding]) -> Iterator[StagingFinding]:
-    """Delete the orphaned ones, one by one; a failure does not stop the others."""
-    for finding in findings:
-        yield finding if finding.orphaned is None else _deleted(lake, repository, finding)
-
-
-def _deleted(lake: lake_port.Lake, repository: Repository, finding: StagingFinding) -> StagingFinding:
-    try:
-        lake.delete_branch(repository, finding.branch)
-    except LakeNotFound:
-        return replace(finding, is_deleted=True)
-    except LakeError as error:
-        return replace(finding, failure=str(error))
-    return replace(finding, is_deleted=True)
 
 
 def _named(branches: Iterable[BranchName]) -> Iterator[staging_names.StagingName]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perago import events
-from perago.attempt import cancellation, outcome, port
+from perago.attempt import cancellation, kept_attempt, outcome, port
 from perago.attempt.execution import Execution
 from perago.attempt.publish import Publication
 from perago.attempt.staging import Staging
@@ -22,8 +22,8 @@ from perago.errors import (
 )
 from perago.events import Effect
 from perago.lake import existence
-from perago.model import Outcome, WorkspaceRef
-from perago.protocol import decision, lane_names
+from perago.model import Commit, Outcome, WorkspaceRef
+from perago.protocol import decision, kept_labels, kept_names, lane_names
 
 _LOST_LANE = ": the branches of lanes are deleted when their run ends; `perago retry` restores them"
 
@@ -63,7 +63,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
 
         workspace.settle()
         cancellation.require_wanted()
-        with recorder.record(Effect.POST_CHECKS):
+        with kept_attempt.kept_after_violation(execution, staging, workspace), recorder.record(Effect.POST_CHECKS):
             task.check_after(workspace.listing())
         if task.read_only:
             return outcome.completed(target, result)
@@ -103,6 +103,8 @@ def _run_body(
 def _check_early(execution: Execution, branch: TargetBranch) -> None:
     """Refuse before the body runs what would be refused after it. A branch at the input needs no second read."""
     target = branch.ref
+    if kept_names.parse(target.branch) is not None:
+        raise _is_kept(f"workspace.branch {target.branch}")
     with execution.recorder.record(Effect.READ_TARGET_BRANCH):
         try:
             at = execution.lake.branch(target.repository, target.branch)
@@ -111,9 +113,11 @@ def _check_early(execution: Execution, branch: TargetBranch) -> None:
             raise _no_branch(execution, target) from error
     if at == target.ref:
         return
-    _require_commit(execution, target)
+    found = _require_commit(execution, target)
     if execution.task.read_only and not execution.task.prepares_publication:
         return
+    if kept_labels.is_kept(found.metadata):
+        raise _is_kept(f"workspace.ref {target.ref}")
     shown = branch.look(execution.require_current())
     refusal = decision.refusal(execution.attempt, target.ref, shown, execution.unlabelled)
     if refusal is not None:
@@ -140,7 +144,11 @@ def _require_repository(execution: Execution, target: WorkspaceRef) -> None:
         )
 
 
-def _require_commit(execution: Execution, target: WorkspaceRef) -> None:
+def _is_kept(what: str) -> TaskInputError:
+    return TaskInputError(f"{what} holds an attempt that failed its checks, from which nothing is published")
+
+
+def _require_commit(execution: Execution, target: WorkspaceRef) -> Commit:
     """Refuse an input that names a branch or a tag, which could be another commit for the next attempt."""
     with execution.recorder.record(Effect.READ_INPUT_COMMIT):
         try:
@@ -149,6 +157,7 @@ def _require_commit(execution: Execution, target: WorkspaceRef) -> None:
             raise WorkspaceError(f"workspace.ref {target.ref} does not exist in repository {target.repository}") from error
         if found.id != target.ref:
             raise TaskInputError(f"workspace.ref {target.ref} is not a commit id: it resolves to {found.id}; pass that id itself")
+        return found
 
 
 @contextlib.contextmanager

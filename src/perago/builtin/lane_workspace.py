@@ -4,14 +4,15 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from perago import events
 from perago.attempt.execution import Execution
 from perago.builtin import lane_branches, parallel
 from perago.builtin.composition import Composed, Composition
 from perago.declare.lanes import Lanes
 from perago.errors import LakeNotFound, TaskInputError
 from perago.events import Effect
-from perago.model import BranchName, ChangeCounts, Commit, CommitId, Listing, WorkspaceRef
-from perago.protocol import lane_names
+from perago.model import BranchName, ChangeCounts, Commit, CommitId, Listing, UncheckedFill, WorkspaceRef
+from perago.protocol import kept_labels, lane_names
 
 _DEEPEST = 1000
 """How many commits of a lane are followed back to the fork's commit."""
@@ -91,6 +92,10 @@ class LaneBranchesWorkspace(Lanes):
         for _ in range(_DEEPEST):
             if found.id == self._source.ref:
                 return newest
+            if kept_labels.is_kept(found.metadata):
+                raise TaskInputError(
+                    f"lane {name}: commit {found.id} is an attempt that failed its checks; it is never published"
+                )
             if found.first_parent is None:
                 break
             found = self._lake.commit(lane.repository, found.first_parent)
@@ -131,6 +136,9 @@ class LaneBranchesWorkspace(Lanes):
     def fill(self, branch: BranchName) -> Commit | None:
         del branch
         return None if self._composed is None else self._composed.commit
+
+    def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> UncheckedFill:
+        raise AssertionError(f"a task that has no checks cannot fail them: {branch}, {emit}")
 
     def published(self) -> None:
         """The lanes are in the published commit, and a retry of this task needs only their commits."""

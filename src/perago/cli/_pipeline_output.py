@@ -1,11 +1,11 @@
 """What `perago run` shows of a pipeline: each step as it runs, then the whole change and the result, or why it failed."""
 
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
 from perago.cli import _task_output
+from perago.cli._result_folder import WrittenResult
 from perago.cli._run_exit_code import RunExitCode
 from perago.local_run.messages import DeclaredPipeline, StepBegins
 from perago.local_run.pipeline_process import IsolatedPipelineRun, IsolatedStep
@@ -41,7 +41,7 @@ def exit_code(ended: IsolatedPipelineRun) -> RunExitCode:
     return RunExitCode.COMPLETED if ended.failed is None else RunExitCode[_status(ended.failed)]
 
 
-def document(declared: DeclaredPipeline, ended: IsolatedPipelineRun, written: Path | None) -> dict[str, Any]:
+def document(declared: DeclaredPipeline, ended: IsolatedPipelineRun, written: WrittenResult | None) -> dict[str, Any]:
     done, failed = ended.done, ended.failed
     return {
         "pipeline": declared.name,
@@ -51,24 +51,26 @@ def document(declared: DeclaredPipeline, ended: IsolatedPipelineRun, written: Pa
         "result": None if done is None else done.outputs,
         "steps": [_step_document(step) for step in ended.steps],
         "changes": [] if done is None else _task_output.changes_document(done.changes),
+        "tables": [] if done is None else _task_output.tables_document(done.tables),
         "notes": [] if done is None else list(done.notes),
-        "written": None if written is None else str(written),
+        "written": None if written is None else str(written.folder),
     }
 
 
 def show_end(
-    declared: DeclaredPipeline, ended: IsolatedPipelineRun, written: Path | None, seconds: float, *, quiet: bool
+    declared: DeclaredPipeline, ended: IsolatedPipelineRun, written: WrittenResult | None, seconds: float, *, quiet: bool
 ) -> None:
     done, failed = ended.done, ended.failed
     if failed is not None:
         console.error(f"pipeline {declared.name}: {_failure(failed)}", failed.ended.code)
+        _task_output.show_kept(written)
     elif done is not None and not quiet:
         for note in done.notes:
             console.stdout().print(Text(note, style="dim"))
         if declared.publishes:
             console.stdout().print(Text("the whole pipeline", style="bold cyan"))
-            _task_output.show_diff(done.changes)
-        _task_output.show_completed(declared.name, done.outputs, written, len(done.files), seconds)
+            _task_output.show_diff(done.changes, done.tables)
+        _task_output.show_completed(declared.name, done.outputs, written, seconds)
 
 
 def _show_step(step: IsolatedStep) -> None:
@@ -77,7 +79,7 @@ def _show_step(step: IsolatedStep) -> None:
             console.stdout().print(diff_view.totals(step.ended.changes))
         return
     if step.ended.changes:
-        _task_output.show_diff(step.ended.changes)
+        _task_output.show_diff(step.ended.changes, step.ended.tables)
     output = step.ended.outcome.output
     if output is not None:
         _task_output.show_result(output["result"])

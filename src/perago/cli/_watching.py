@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Generator, Mapping
-from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from perago import human_units
 from perago.cli import _repository, _run_board
 from perago.conductor.workflows import WorkflowClient
 from perago.errors import TaskStatus
@@ -101,7 +101,7 @@ def document(run: RunState) -> dict[str, Any]:
 
 
 def moment(seconds: float) -> str | None:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
+    return human_units.show_moment(seconds) if seconds else None
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -31,6 +31,7 @@ COMMANDS = {
     "pause": "Stop a run from starting further steps, until perago resume.",
     "resume": "Let a paused run go on, with the pipelines that it has called.",
     "retry": "Run the step again that ended a run, and what follows it.",
+    "inspect": "Download what an attempt left that failed its post checks.",
     "cancel": "End a run and the pipelines that it has called.",
     "status": "Show the workers on this machine that log under PERAGO_LOG_ROOT.",
     "log": "List the publications of a branch, and which Conductor accepted.",

@@ -47,6 +47,13 @@ Write = Annotated[
     Path | None,
     typer.Option("--write", metavar="DIR", help="Write what would be published to this new or empty folder.", show_default=False),
 ]
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep",
+        help="If post checks fail, write what the task left: to the folder of --write, or to a new temporary one.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; what the task prints goes to stderr.")]
 
 
@@ -56,6 +63,7 @@ def run(
     from_: From = None,
     params: Params = "{}",
     write: Write = None,
+    keep: Keep = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a task or a pipeline on a copy of a folder; show what changes.
@@ -82,9 +90,9 @@ def run(
         declared = process.declared()
         for warning in declared.warnings:
             console.warning(f"{declared.name}: {warning}")
-        _require_fitting(declared, workspace, from_, write)
+        _require_fitting(declared, workspace, from_, write, keep=keep)
         folder = workspace if from_ is None else _copied_from_lakefs(process, declared, from_, listener)
-        arguments = (process, folder, parameters, write, listener)
+        arguments = (process, folder, parameters, _result_folder.Result(write, keep), listener)
         if isinstance(declared, DeclaredPipeline):
             code = _run_pipeline(declared, *arguments, as_json=as_json)
         else:
@@ -97,21 +105,19 @@ def _run_task(
     process: task_process.TaskProcess,
     folder: Path | None,
     params: dict[str, Any],
-    write: Path | None,
+    result: _result_folder.Result,
     listener: spinner.Spinner,
     *,
     as_json: bool,
 ) -> RunExitCode:
     started = time.monotonic()
-    ended = process.run(declared, folder, params, listener)
+    ended = process.run(declared, folder, params, listener, keep=result.keep)
     listener.stop()
     seconds = time.monotonic() - started
     done = ended.done
     for warning in done.warnings:
         console.warning(warning)
-    written = write if done.outcome.status is TaskStatus.COMPLETED else None
-    if written is not None:
-        _result_folder.write(written, done.files)
+    written = result.write(done.files if done.outcome.status is TaskStatus.COMPLETED else None, done.kept_files)
     if as_json:
         console.write_json(_task_output.document(declared, ended, written))
     else:
@@ -125,19 +131,19 @@ def _run_pipeline(
     process: task_process.TaskProcess,
     folder: Path | None,
     inputs: dict[str, Any],
-    write: Path | None,
+    result: _result_folder.Result,
     listener: spinner.Spinner,
     *,
     as_json: bool,
 ) -> RunExitCode:
     started = time.monotonic()
     screen = _pipeline_output.StepsOnScreen(listener, quiet=as_json)
-    ended = pipeline_process.run(process, folder, inputs, pipeline_process.Follower(screen.begins, screen.ended), listener)
+    follower = pipeline_process.Follower(screen.begins, screen.ended)
+    ended = pipeline_process.run(process, folder, inputs, follower, listener, keep=result.keep)
     listener.stop()
     seconds = time.monotonic() - started
-    written = write if ended.failed is None else None
-    if written is not None and ended.done is not None:
-        _result_folder.write(written, ended.done.files)
+    done = ended.done
+    written = None if done is None else result.write(done.files if ended.failed is None else None, done.kept_files)
     if as_json:
         console.write_json(_pipeline_output.document(declared, ended, written))
     _pipeline_output.show_end(declared, ended, written, seconds, quiet=as_json)
@@ -145,11 +151,11 @@ def _run_pipeline(
 
 
 def _require_fitting(
-    declared: Declared | DeclaredPipeline, workspace: Path | None, from_: str | None, write: Path | None
+    declared: Declared | DeclaredPipeline, workspace: Path | None, from_: str | None, write: Path | None, *, keep: bool
 ) -> None:
     """`SetupError` if an option does not fit, before anything runs."""
     if not declared.has_workspace:
-        for option, given in (("--workspace", workspace), ("--from", from_), ("--write", write)):
+        for option, given in (("--workspace", workspace), ("--from", from_), ("--write", write), ("--keep", keep or None)):
             if given is not None:
                 raise SetupError(f"{declared} has no workspace; leave {option} out")
         return
@@ -159,6 +165,8 @@ def _require_fitting(
         raise SetupError("--workspace and --from both name the input; leave one out")
     if workspace is not None and not workspace.is_dir():
         raise SetupError(f"--workspace {workspace} is not a folder")
+    if keep and not declared.publishes:
+        raise SetupError(f"{declared} is read-only and publishes nothing; leave --keep out")
     if write is not None:
         if not declared.publishes:
             raise SetupError(f"{declared} is read-only and publishes nothing; leave --write out")

@@ -77,6 +77,13 @@ class WorkflowClient:
         except ConductorNotFound:
             return None
 
+    def task(self, task_id: TaskId) -> Json | None:
+        """One task of any run, with its input; None where Conductor does not know it."""
+        try:
+            return task_json.an_object(self.api.read(f"/tasks/{task_json.segment(task_id)}"))
+        except ConductorNotFound:
+            return None
+
     def search(self, amount: int, *, name: str = "", status: str = "", text: str = "*", start: int = 0) -> Sequence[RunSummary]:
         """The newest runs that nothing called, by the search index, which may be a second behind. `text` is a word or `word*`."""
         wanted = {"workflowType": name, "status": status}

@@ -55,7 +55,7 @@ class LocalModule:
         declaration.contract.parse_params(request.params)
         files = {} if request.workspace is None else environment.files_of(request.workspace)
         surroundings = self._ready([declaration])
-        done = environment.attempt(declaration, files, request.params, self._directory, surroundings)
+        done = environment.attempt(declaration, files, request.params, self._directory, surroundings, keep=request.keep)
         self._after_bodies()
         return _ended(done)
 
@@ -63,10 +63,10 @@ class LocalModule:
         inputs.require_valid(pipeline, request.params)
         files = {} if request.workspace is None else environment.files_of(request.workspace)
         store = local_attempts.make_store(files, "", self._directory)
-        attempts = local_attempts.LocalAttempts(store, self._directory, self._ready(pipeline.tasks()))
+        attempts = local_attempts.LocalAttempts(store, self._directory, self._ready(pipeline.tasks()), request.keep)
         done = pipeline_run.interpret(pipeline, attempts, request.params, self)
         self._after_bodies()
-        return messages.PipelineEnded(done.outputs, done.failed, done.given, done.published, done.notes)
+        return messages.PipelineEnded(done.outputs, done.failed, done.given, done.published, done.notes, done.kept)
 
     def _ready(self, tasks: Sequence[TaskDeclaration]) -> Surroundings:
         """Start Spark if one of the tasks needs it, and say that the run begins."""
@@ -89,7 +89,7 @@ class LocalModule:
         self._after_bodies()
         done = step.attempt
         traceback, code = _explained(done.error)
-        self._send(messages.StepEnded(done.outcome, step.optional, step.changes, done.warnings, traceback, code))
+        self._send(messages.StepEnded(done.outcome, step.optional, step.changes, done.warnings, traceback, code, step.tables))
 
     def _after_bodies(self) -> None:
         self._require_owner()
@@ -157,7 +157,7 @@ def _limit(task: TaskDeclaration) -> messages.TimeLimit:
 
 def _ended(done: environment.LocalRun) -> messages.Ended:
     traceback, code = _explained(done.error)
-    return messages.Ended(done.outcome, done.given, done.published, done.warnings, traceback, code)
+    return messages.Ended(done.outcome, done.given, done.published, done.warnings, traceback, code, done.kept)
 
 
 def _explained(error: BaseException | None) -> tuple[tuple[str, ...], str]:

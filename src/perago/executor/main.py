@@ -6,11 +6,11 @@ import signal
 import sys
 from collections.abc import Generator, Sequence
 
-from perago import ipc
+from perago import human_units, ipc
 from perago import settings as worker_settings
 from perago.attempt import cancellation, declared_task, overlap, transaction
 from perago.attempt import port as attempt_port
-from perago.attempt.execution import Execution
+from perago.attempt.execution import Execution, KeepFailed
 from perago.attempt.rival_wait import LONGEST, Patience
 from perago.builtin import lane_workspace
 from perago.builtin import names as built_in_names
@@ -21,7 +21,7 @@ from perago.errors import LakeError, RuntimeConfigError, SetupError
 from perago.events import Done, Event
 from perago.executor import interruption, process_start, process_state, source_files, supervisor_channel
 from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
-from perago.model import LakeAccess, Outcome, WorkspaceRef
+from perago.model import Attempt, LakeAccess, Outcome, WorkspaceRef
 from perago.pipelines import loader
 from perago.protocol import decision
 from perago.provision.progress import InstallProgress
@@ -111,8 +111,16 @@ class Executor:
             begin=overlap.in_thread,
             received_at=run.received_at,
             on_completed=lambda completed: self._channel.send(ipc.Completed(run.execution_id, completed)),
+            keep_failed=self._keep_failed(declaration, attempt),
         )
         return transaction.run(execution, run.polled.input)
+
+    def _keep_failed(self, declaration: TaskDeclaration, attempt: Attempt) -> KeepFailed | None:
+        seconds = self._settings.perago_keep_failed
+        if not seconds or declaration.workspace is None:
+            return None
+        hint = f"kept for {human_units.show_seconds(seconds)}: perago inspect {attempt.task_id}"
+        return KeepFailed(seconds, declaration.workspace.prefix, hint)
 
     def _workspace(
         self, declaration: TaskDeclaration, ref: WorkspaceRef, run: ipc.Run, execution: Execution

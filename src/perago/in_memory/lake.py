@@ -146,9 +146,11 @@ class MemoryLake:
                 return
             after = names[page - 1]
 
-    def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
+    def commit_branch(
+        self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str], *, allow_empty: bool = False
+    ) -> Commit:
         self._enter("commit_branch")
-        made = self._commit_staged(repository, branch, message, metadata)
+        made = self._commit_staged(repository, branch, message, metadata, allow_empty=allow_empty)
         self.gate("commit_branch", RequestStep.AFTER)
         return made
 
@@ -343,12 +345,14 @@ class MemoryLake:
             )
             return entry.info(info.path)
 
-    def _commit_staged(self, repository: Repository, name: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
+    def _commit_staged(
+        self, repository: Repository, name: BranchName, message: str, metadata: Mapping[str, str], *, allow_empty: bool = False
+    ) -> Commit:
         with self._lock:
             store = self._store(repository)
             branch = self._writable(repository, name, "commit")
             tree = store.committed_tree(branch.record.head)
-            if not tree.differences(branch.staged):
+            if not allow_empty and not tree.differences(branch.staged):
                 raise LakeConflict(f"commit {repository}/{name}: no changes")
             made = store.add_commit((branch.record.head,), tree.apply(branch.staged), message, dict(metadata), self._clock())
             branch.record, branch.staged = store.record(made.id), {}

@@ -66,8 +66,12 @@ class LakeFS(LakeApi):
         for found in self.get_pages("branches", what, target, decode.branch_head, page):
             yield from found
 
-    def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
-        body = {"message": message, "metadata": dict(metadata)}
+    def commit_branch(
+        self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str], *, allow_empty: bool = False
+    ) -> Commit:
+        body: dict[str, object] = {"message": message, "metadata": dict(metadata)}
+        if allow_empty:
+            body["allow_empty"] = True
         target = f"{branch_path(repository, branch)}/commits"
         return self.send_write(
             JsonWrite("commit_branch", f"commit {repository}/{branch}", "POST", target, body), json_reply(decode.commit)

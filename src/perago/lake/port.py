@@ -107,8 +107,10 @@ class Lake(Protocol):
         """All branches whose name begins with `prefix`, hidden ones too, in byte order; `page` per request, as far as asked."""
         ...
 
-    def commit_branch(self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str]) -> Commit:
-        """Commit what was written to the branch; `LakeConflict` if there is nothing to commit."""
+    def commit_branch(
+        self, repository: Repository, branch: BranchName, message: str, metadata: Mapping[str, str], *, allow_empty: bool = False
+    ) -> Commit:
+        """Commit what was written to the branch; `LakeConflict` if that is nothing, unless `allow_empty`."""
         ...
 
     def merge(

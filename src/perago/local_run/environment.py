@@ -15,7 +15,7 @@ from pathlib import Path
 from perago import settings as local_settings
 from perago.declare.task import TaskDeclaration
 from perago.errors import SetupError, WorkspaceError
-from perago.local_run import changes, folder_lake, local_attempts
+from perago.local_run import changes, folder_lake, local_attempts, table_changes
 from perago.local_run.local_attempts import Surroundings
 from perago.model import FilePath, ObjectPath, Outcome
 from perago.spark import engine
@@ -37,15 +37,26 @@ class LocalRun:
     """What the task, its checks or its workspace raised, where the outcome is a failure."""
     warnings: tuple[str, ...] = ()
     """What the body left behind, one line each."""
+    kept: Mapping[ObjectPath, folder_lake.Stored] | None = None
+    """What the body left, if its post checks failed and that was to be kept."""
 
     @property
     def changes(self) -> tuple[changes.FileChange, ...]:
         return changes.between(self.given, self.published, self.prefix)
 
     @property
+    def tables(self) -> tuple[table_changes.TableChange, ...]:
+        """The tables among the changes; reads what tells their rows and columns."""
+        return table_changes.between(self.given, self.published, self.prefix)
+
+    @property
     def files(self) -> dict[FilePath, folder_lake.Stored]:
         """What the prefix holds afterwards: with the changes if it completed, as given if not."""
         return {FilePath(path.removeprefix(self.prefix)): held for path, held in self.published.items()}
+
+    @property
+    def kept_files(self) -> dict[FilePath, folder_lake.Stored] | None:
+        return None if self.kept is None else {FilePath(path.removeprefix(self.prefix)): held for path, held in self.kept.items()}
 
 
 @contextlib.contextmanager
@@ -65,13 +76,19 @@ def attempt(
     params: object,
     directory: Path,
     surroundings: Surroundings,
+    *,
+    keep: bool = False,
 ) -> LocalRun:
-    """Run one attempt; the files of the result are in `directory`, which exists and is empty."""
+    """Run one attempt; the files of the result are in `directory`, which exists and is empty.
+
+    With `keep`, the result also has what the body left if its post checks fail.
+    """
     prefix = local_attempts.object_prefix(declaration)
     store = local_attempts.make_store(files, prefix, directory)
-    attempts = local_attempts.LocalAttempts(store, directory, surroundings)
+    attempts = local_attempts.LocalAttempts(store, directory, surroundings, keep)
     done = attempts.run(declaration, local_attempts.input_workspace(store), params)
-    return LocalRun(done.outcome, store.given(), store.published(), prefix, done.error, done.warnings)
+    kept = None if done.kept is None else store.held(done.kept)
+    return LocalRun(done.outcome, store.given(), store.published(), prefix, done.error, done.warnings, kept)
 
 
 def files_of(root: Path) -> dict[FilePath, Path]:

@@ -8,7 +8,7 @@ from perago.builtin import fork, join
 from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration
 from perago.errors import TaskInputError
-from perago.local_run import changes
+from perago.local_run import changes, table_changes, table_files
 from perago.local_run.local_attempts import AttemptRun, LocalAttempts
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
@@ -146,11 +146,18 @@ class Interpreter:
         attempt = self.attempts.run(task, workspace, params, ref)
         commits = workspace.ref, _left_by(attempt, workspace).ref
         changed = () if len({*commits}) == 1 else changes.between(*self.attempts.store.differing(*commits), "")
-        done = StepRun(ref, task.name, optional, attempt, *commits, changed)
+        done = StepRun(ref, task.name, optional, attempt, *commits, changed, self._tables(changed, *commits))
         if not done.ok and not optional:
             raise self._failed(done)
         self.watch.ended(done)
         return done
+
+    def _tables(
+        self, changed: Sequence[changes.FileChange], before: CommitId, after: CommitId
+    ) -> tuple[table_changes.TableChange, ...]:
+        if not any(table_files.key_of(change.path) for change in changed):
+            return ()
+        return table_changes.between(self.attempts.store.held(before), self.attempts.store.held(after), "")
 
     def _failed(self, step: StepRun) -> StepFailed:
         self.watch.ended(step)

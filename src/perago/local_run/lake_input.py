@@ -1,4 +1,4 @@
-"""Copies the input of a run from lakeFS into a folder. Only reads are sent."""
+"""Copies objects from lakeFS into a folder, such as the input of a run. Only reads are sent."""
 
 from pathlib import Path
 
@@ -31,4 +31,4 @@ def copy(lake: port.Lake, repository: Repository, commit: Commit, prefix: str, i
     try:
         download.download(lake, source, into, limits.make_cache(), limits, emit)
     except (WorkspaceError, OSError) as error:
-        raise SetupError(f"--from: the objects cannot be copied: {error}") from error
+        raise SetupError(f"the objects cannot be copied: {error}") from error

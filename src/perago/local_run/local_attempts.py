@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from perago import events
-from perago.attempt import declared_task, port, transaction
+from perago.attempt import declared_task, kept_gc, port, transaction
 from perago.attempt import outcome as failures
-from perago.attempt.execution import Execution
+from perago.attempt.execution import Execution, KeepFailed
 from perago.builtin.lane_workspace import LaneBranchesWorkspace
 from perago.conductor.direct_fence import DirectFence
 from perago.conductor.port import Polled
@@ -20,13 +20,16 @@ from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError, SetupError, TaskStatus, WorkspaceError
 from perago.in_memory import conductor, lake
 from perago.local_run import exception_recorder, folder_lake
-from perago.model import FilePath, Outcome, TaskType, WorkerId, WorkspaceRef
+from perago.model import BranchName, FilePath, Outcome, TaskType, WorkerId, WorkspaceRef
 from perago.protocol import staging_names as protocol_names
 from perago.spark.local_folder import SparkFolderWorkspace
 from perago.spark.session import SparkEngine
 from perago.workspace import options, path_mapping, working_directory
 from perago.workspace.attempt_directory import AttemptDirectory
 from perago.workspace.local_workspace import LocalWorkspace
+
+_KEPT_SECONDS = 86400.0
+"""In the store, which ends with the run."""
 
 AroundBody = Callable[[], contextlib.AbstractContextManager[None]]
 
@@ -49,6 +52,8 @@ class AttemptRun:
     """What the task, its checks or its workspace raised, where the outcome is a failure."""
     warnings: tuple[str, ...] = ()
     """What the body left behind, one line each."""
+    kept: BranchName | None = None
+    """The branch of the store with what the body left, if its post checks failed and that was to be kept."""
 
     @classmethod
     def refused(cls, error: PeragoError) -> Self:
@@ -63,6 +68,8 @@ class LocalAttempts:
     store: folder_lake.FolderLake
     directory: Path
     surroundings: Surroundings
+    keep: bool = False
+    """Whether an attempt that fails its post checks is kept in the store."""
 
     def run(self, declaration: TaskDeclaration, workspace: WorkspaceRef, params: object, ref: str = "") -> AttemptRun:
         """One attempt, which is not retried. A task without a workspace gets none."""
@@ -73,7 +80,11 @@ class LocalAttempts:
         execution = self._execution(declaration, server, polled, recorder, warnings.append)
         outcome = transaction.run(execution, polled.input)
         error = None if outcome.status is TaskStatus.COMPLETED else recorder.error
-        return AttemptRun(outcome, error, tuple(warnings))
+        return AttemptRun(outcome, error, tuple(warnings), self._kept_by(execution))
+
+    def _kept_by(self, execution: Execution) -> BranchName | None:
+        names = kept_gc.names(self.store, folder_lake.REPOSITORY)
+        return next((name.branch for name in names if name.execution_id == execution.id), None)
 
     def _execution(
         self,
@@ -103,7 +114,9 @@ class LocalAttempts:
                 yield
 
         task = recorder.wrap(declared_task.DeclaredTask(declaration, around_body))
-        execution = Execution(polled.attempt, execution_id, task, self.store, DirectFence(server), workspaces, emit=emit)
+        keep = KeepFailed(_KEPT_SECONDS, declaration.workspace.prefix) if self.keep and declaration.workspace else None
+        fence = DirectFence(server)
+        execution = Execution(polled.attempt, execution_id, task, self.store, fence, workspaces, emit=emit, keep_failed=keep)
         return execution
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 from perago import ipc
 from perago.local_run.changes import FileChange
 from perago.local_run.folder_lake import Stored
+from perago.local_run.table_changes import TableChange
 from perago.model import ObjectPath, Outcome
 
 
@@ -62,6 +63,8 @@ class Run:
     workspace: Path | None
     params: Any
     """The params of a task, the inputs of a pipeline."""
+    keep: bool = False
+    """Keep what a task leaves that fails its post checks."""
     kind: Literal["run"] = "run"
 
 
@@ -84,6 +87,8 @@ class Ended:
     """Of an error of the author's code."""
     code: str = ""
     """Of Perago's error."""
+    kept: Mapping[ObjectPath, Stored] | None = None
+    """What the task left, if its post checks failed and that was kept."""
     kind: Literal["ended"] = "ended"
 
 
@@ -108,6 +113,7 @@ class StepEnded:
     warnings: tuple[str, ...]
     traceback: tuple[str, ...] = ()
     code: str = ""
+    tables: tuple[TableChange, ...] = ()
     kind: Literal["step-ended"] = "step-ended"
 
 
@@ -121,6 +127,8 @@ class PipelineEnded:
     given: Mapping[ObjectPath, Stored]
     published: Mapping[ObjectPath, Stored]
     notes: tuple[str, ...]
+    kept: Mapping[ObjectPath, Stored] | None = None
+    """What the step that failed left, if its post checks failed and that was kept."""
     kind: Literal["pipeline-ended"] = "pipeline-ended"
 
 

@@ -48,10 +48,10 @@ class Follower:
 
 
 def run(
-    process: TaskProcess, workspace: Path | None, inputs: object, follower: Follower, emit: events.Emit
+    process: TaskProcess, workspace: Path | None, inputs: object, follower: Follower, emit: events.Emit, *, keep: bool = False
 ) -> IsolatedPipelineRun:
     """Run the pipeline; raises what it is refused with before its first step begins."""
-    process.send(messages.Run(workspace, inputs))
+    process.send(messages.Run(workspace, inputs, keep))
     clock, begun = AttemptClock(), messages.StepBegins("", "", messages.TimeLimit(0, is_retried=False), is_builtin=False)
     while process.is_readable_within(clock.seconds_left()):
         match process.receive():
@@ -78,7 +78,7 @@ def run(
 
 def _whole(follower: Follower, ended: messages.PipelineEnded) -> IsolatedPipelineRun:
     failed = next((step for step in reversed(follower.steps) if step.begun.ref == ended.failed), None)
-    done = LocalPipelineRun(ended.outputs, ended.failed, ended.given, ended.published, ended.notes)
+    done = LocalPipelineRun(ended.outputs, ended.failed, ended.given, ended.published, ended.notes, ended.kept)
     return IsolatedPipelineRun(tuple(follower.steps), failed, done)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perago.declare.task import TaskDeclaration
-from perago.local_run import changes, environment, folder_lake, local_attempts
+from perago.local_run import changes, environment, folder_lake, local_attempts, table_changes
 from perago.local_run.interpreter import Interpreter
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import FilePath, ObjectPath
@@ -32,6 +32,8 @@ class LocalPipelineRun:
     published: Mapping[ObjectPath, folder_lake.Stored]
     notes: tuple[str, ...] = ()
     """What a local run leaves out, one line each."""
+    kept: Mapping[ObjectPath, folder_lake.Stored] | None = None
+    """The repository as the step left it that failed its post checks, if that was to be kept."""
 
     @property
     def status(self) -> WorkflowState:
@@ -43,9 +45,18 @@ class LocalPipelineRun:
         return changes.between(self.given, self.published, "")
 
     @property
+    def tables(self) -> tuple[table_changes.TableChange, ...]:
+        """The tables among the changes; reads what tells their rows and columns."""
+        return table_changes.between(self.given, self.published, "")
+
+    @property
     def files(self) -> dict[FilePath, folder_lake.Stored]:
         """What the repository holds afterwards."""
         return {FilePath(path): held for path, held in self.published.items()}
+
+    @property
+    def kept_files(self) -> dict[FilePath, folder_lake.Stored] | None:
+        return None if self.kept is None else {FilePath(path): held for path, held in self.kept.items()}
 
 
 @dataclass(slots=True)
@@ -90,9 +101,10 @@ def interpret(
 ) -> LocalPipelineRun:
     """Run it on the store of the attempts, whose directory has the files of the result."""
     store, interpreter = attempts.store, Interpreter(attempts, watch)
-    outputs, failed = None, ""
+    outputs, failed, kept = None, "", None
     try:
         outputs, _ = interpreter.run(pipeline, given, local_attempts.input_workspace(store))
     except StepFailed as error:
-        failed = error.step.ref
-    return LocalPipelineRun(outputs, failed, store.given(), store.published(), tuple(interpreter.notes))
+        failed, kept = error.step.ref, error.step.attempt.kept
+    held = None if kept is None else store.held(kept)
+    return LocalPipelineRun(outputs, failed, store.given(), store.published(), tuple(interpreter.notes), held)

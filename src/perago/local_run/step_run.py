@@ -8,6 +8,7 @@ from perago.declare.task import TaskDeclaration
 from perago.errors import TaskStatus
 from perago.local_run.changes import FileChange
 from perago.local_run.local_attempts import AttemptRun
+from perago.local_run.table_changes import TableChange
 from perago.model import CommitId
 
 
@@ -26,6 +27,8 @@ class StepRun:
     """The commits of its workspace. A step without one has those of the pipeline's workspace."""
     changes: tuple[FileChange, ...] = ()
     """With paths from the root of the repository."""
+    tables: tuple[TableChange, ...] = ()
+    """Those among the changes."""
 
     @property
     def ok(self) -> bool:

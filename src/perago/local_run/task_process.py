@@ -78,10 +78,16 @@ class TaskProcess:
         raise errors.TaskDefinitionError(f"{self._module}: the process that imported it {self.exit_status()}")
 
     def run(
-        self, declared: messages.Declared, workspace: Path | None, params: object, emit: events.Emit = events.ignore
+        self,
+        declared: messages.Declared,
+        workspace: Path | None,
+        params: object,
+        emit: events.Emit = events.ignore,
+        *,
+        keep: bool = False,
     ) -> IsolatedRun:
         """Run one attempt of the task; raises what it is refused with before it begins."""
-        self.send(messages.Run(workspace, params))
+        self.send(messages.Run(workspace, params, keep))
         clock = AttemptClock()
         while self.is_readable_within(clock.seconds_left()):
             match self.receive():
@@ -161,5 +167,5 @@ def _nothing(outcome: Outcome) -> LocalRun:
 
 
 def _isolated(declared: messages.Declared, ended: messages.Ended) -> IsolatedRun:
-    done = LocalRun(ended.outcome, ended.given, ended.published, declared.prefix, None, ended.warnings)
+    done = LocalRun(ended.outcome, ended.given, ended.published, declared.prefix, None, ended.warnings, ended.kept)
     return IsolatedRun(done, ended.traceback, ended.code)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from perago import events, human_units
-from perago.attempt import instrumentation, staging_gc
+from perago.attempt import instrumentation, kept_gc, staging_gc
 from perago.attempt.target_branch import TargetBranch
 from perago.builtin import lane_gc
 from perago.conductor import task_json as conductor_wire
@@ -50,6 +50,7 @@ def examine(
         yield from _branch(servers, repository, one, patterns, unlabelled)
     yield from _staging(servers, repository, branch)
     yield from _lanes(servers, repository)
+    yield from _kept(servers, repository)
     if branch is None:
         yield from _scope(servers, repository, chosen)
 
@@ -271,6 +272,18 @@ def _lanes(servers: Servers, repository: Repository) -> Iterator[Finding]:
             age = "age unknown" if one.age_seconds is None else f"{human_units.show_seconds(round(one.age_seconds))} old"
             text = f"{one.branch} of workflow {one.name.workflow_id} is left over ({age}): {one.orphaned}"
             yield Finding(Level.ACTION, "lanes", repository, text, f"perago gc {repository} --delete")
+
+
+def _kept(servers: Servers, repository: Repository) -> Iterator[Finding]:
+    """Attempts that failed their post checks and are kept for a while. No fault: nothing is ever published from them."""
+    for one in kept_gc.find(servers.lake, repository, now=time.time()):
+        text = f"{one.branch} keeps what step {one.name.reference_name} of workflow {one.name.workflow_id} left"
+        if one.orphaned is None:
+            until = f"until {human_units.show_moment(one.name.until)}; perago inspect {one.name.task_id} downloads it"
+            yield Finding(Level.OK, "kept", repository, f"{text}, {until}")
+        else:
+            fix = f"perago gc {repository} --delete, or a worker whose tasks use the repository"
+            yield Finding(Level.NOTE, "kept", repository, f"{text}; its time is over", fix)
 
 
 def _staged(servers: Servers, repository: Repository, name: staging_names.StagingName, now: float) -> Finding:

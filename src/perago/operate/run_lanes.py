@@ -1,20 +1,20 @@
 """The lane branches of a run: deleted when it is cancelled, restored before it is retried."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from perago.builtin import lane_branches, names
 from perago.conductor.workflows import WorkflowClient
 from perago.model import LakeAccess, Repository, WorkflowId
-from perago.operate import servers
+from perago.operate import runs, servers
 
 Json = Mapping[str, Any]
 
 
 def delete(lakefs: LakeAccess | None, client: WorkflowClient, run: WorkflowId) -> int:
     """Those of a run that is over, and of the pipelines that it called; how many were deleted."""
-    forked = [one for one in _with_called(client, run) if _has_lanes(one)]
+    forked = [one for one in runs.with_called(client, run) if _has_lanes(one)]
     if lakefs is None or not forked:
         return 0
     with contextlib.closing(servers.lake_client(lakefs)) as lake:
@@ -27,30 +27,15 @@ def delete(lakefs: LakeAccess | None, client: WorkflowClient, run: WorkflowId) -
 
 def restore(lakefs: LakeAccess | None, client: WorkflowClient, run: WorkflowId) -> int:
     """For a run that is about to be retried, or is retried; how many were restored."""
-    forked = [one for one in _with_called(client, run) if _has_lanes(one)]
+    forked = [one for one in runs.with_called(client, run) if _has_lanes(one)]
     if lakefs is None or not forked:
         return 0
     with contextlib.closing(servers.lake_client(lakefs)) as lake:
         return len(lane_branches.restore_lanes(lake, *forked))
 
 
-def _with_called(client: WorkflowClient, run: WorkflowId) -> Iterator[Json]:
-    """The run with its tasks, and those that it called."""
-    found = client.read(run)
-    if found is None:
-        return
-    yield found
-    for task in _tasks(found):
-        if called := task.get("subWorkflowId"):
-            yield from _with_called(client, WorkflowId(str(called)))
-
-
-def _tasks(run: Json) -> list[Json]:
-    return cast("list[Json]", run.get("tasks") or [])
-
-
 def _has_lanes(run: Json) -> bool:
-    return any(task.get("taskType") == names.FORK for task in _tasks(run))
+    return any(task.get("taskType") == names.FORK for task in runs.tasks_in(run))
 
 
 def _repository(run: Json) -> Repository | None:

@@ -87,6 +87,21 @@ def retry(client: WorkflowClient, run: WorkflowId) -> None:
     _settle(client, run, lambda: client.retry(run), retried, "retried")
 
 
+def with_called(client: WorkflowClient, run: WorkflowId) -> Iterator[Json]:
+    """The run with its tasks, and those that it called, at any depth; nothing where Conductor does not know it."""
+    found = client.read(run)
+    if found is None:
+        return
+    yield found
+    for task in tasks_in(found):
+        if called := task.get("subWorkflowId"):
+            yield from with_called(client, WorkflowId(str(called)))
+
+
+def tasks_in(run: Json) -> list[Json]:
+    return cast("list[Json]", run.get("tasks") or [])
+
+
 def _known(client: WorkflowClient, run: WorkflowId, *, tasks: bool = False) -> Json:
     found = client.read(run, tasks=tasks)
     if found is None:
@@ -101,7 +116,7 @@ def _require(run: WorkflowId, status: str, wanted: frozenset[str] | set[str], ve
 
 def _called(client: WorkflowClient, run: WorkflowId, status: str) -> Iterator[WorkflowId]:
     """The pipelines that the run has called and that are in this state, at any depth."""
-    for task in cast("list[Json]", _known(client, run, tasks=True).get("tasks") or []):
+    for task in tasks_in(_known(client, run, tasks=True)):
         called = task.get("subWorkflowId")
         if not called or task.get("status") != "IN_PROGRESS":
             continue

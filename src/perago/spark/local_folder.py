@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perago import events
 from perago.lake import port
-from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, WorkspaceRef
+from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, UncheckedFill, WorkspaceRef
 from perago.spark import body_workspace, committer_leftovers, job_monitor, session
 from perago.spark.session import AttemptSession, SparkEngine
 from perago.workspace import diff, options, scan
@@ -79,6 +79,9 @@ class SparkFolderWorkspace:
 
     def fill(self, branch: BranchName) -> None:
         self._local.fill(branch)
+
+    def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> UncheckedFill:
+        return self._local.fill_unchecked(branch, emit)
 
     def published(self) -> None:
         """Nothing is left besides what `close` removes."""

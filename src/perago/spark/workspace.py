@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perago import events
 from perago.errors import LakeNotFound, WorkspaceError
 from perago.lake import port
-from perago.model import BranchName, ChangeCounts, FilePath, LakeAccess, Listing, ObjectPath, WorkspaceRef
+from perago.model import BranchName, ChangeCounts, FilePath, LakeAccess, Listing, ObjectPath, UncheckedFill, WorkspaceRef
 from perago.spark import body_workspace, committer_leftovers, job_monitor, s3a, session
 from perago.workspace import path_mapping
 
@@ -100,6 +100,14 @@ class SparkBranchWorkspace:
 
     def fill(self, branch: BranchName) -> None:
         """Nothing to do: the body's jobs have written to the branch."""
+
+    def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> UncheckedFill:
+        """The body's jobs have written to the branch; it is refused if anything else did."""
+        del emit
+        changes = list(self._uncommitted(branch))
+        self._refuse_foreign([change.path for change in changes])
+        self._refuse_moved(branch)
+        return UncheckedFill(BranchChange(changes).counts)
 
     def published(self) -> None:
         """Nothing is left besides what `close` removes."""

@@ -4,8 +4,7 @@ The join of a run that succeeds deletes them itself. Every worker that runs a fo
 and asks Conductor about it from time to time. What is left when a worker stops is found by `perago gc`.
 """
 
-import asyncio
-import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,6 +17,7 @@ from perago.process.backoff import Backoff
 from perago.protocol import lane_names
 from perago.protocol.statuses import ENDED_WORKFLOW
 from perago.supervisor.context import BlockingCalls
+from perago.supervisor.watchlist import Watchlist
 
 PAUSES = Backoff(first=2.0, longest=30.0)
 """Between two questions about a workflow."""
@@ -31,12 +31,6 @@ class LaneOwner:
     workflow_id: WorkflowId
 
 
-@dataclass(slots=True)
-class _Watch:
-    due: float
-    asked: int = 0
-
-
 @dataclass
 class LaneCollector:
     """`log` is called with a line and its fields."""
@@ -45,48 +39,36 @@ class LaneCollector:
     lake: Lake
     log: Callable[..., object]
     pauses: Backoff = PAUSES
-    clock: Callable[[], float] = time.monotonic
-    _watched: dict[LaneOwner, _Watch] = field(default_factory=dict[LaneOwner, _Watch])
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked: Counter[LaneOwner] = field(default_factory=Counter[LaneOwner])
+    _watched: Watchlist[LaneOwner] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._watched = Watchlist(self._ask)
 
     def watch(self, polled: Polled) -> None:
         """Remember the workflow if this task makes lanes, joins them or works in one."""
         owner = owner_of(polled)
         if owner is not None and owner not in self._watched:
-            self._watched[owner] = _Watch(self.clock() + self.pauses.pause(1), 1)
-            self._changed.set()
+            self._asked[owner] = 1
+            self._watched.add(owner, self.pauses.pause(1))
 
     async def run(self) -> None:
-        while True:
-            await self._until_due()
-            now = self.clock()
-            for owner in [owner for owner, watch in self._watched.items() if watch.due <= now]:
-                await self._ask(owner)
+        await self._watched.run()
 
-    async def _until_due(self) -> None:
-        self._changed.clear()
-        due = min((watch.due for watch in self._watched.values()), default=None)
-        timeout = None if due is None else max(0.0, due - self.clock())
-        try:
-            async with asyncio.timeout(timeout):
-                await self._changed.wait()
-        except TimeoutError:
-            return
-
-    async def _ask(self, owner: LaneOwner) -> None:
-        watch = self._watched[owner]
-        watch.asked += 1
-        watch.due = self.clock() + self.pauses.pause(watch.asked)
+    async def _ask(self, owner: LaneOwner) -> float | None:
+        self._asked[owner] += 1
+        later = self.pauses.pause(self._asked[owner])
         try:
             if not await self._is_over(owner.workflow_id):
-                return
+                return later
             deleted = await self.calls.run(lane_branches.delete_lanes, self.lake, owner.repository, owner.workflow_id)
         except (ConductorError, LakeError):
             # Asked again later; logs and metrics have their own reports about servers that do not answer.
-            return
-        del self._watched[owner]
+            return later
+        del self._asked[owner]
         if deleted:
             self.log("deleted the branches of lanes", workflow_id=owner.workflow_id, count=deleted)
+        return None
 
     async def _is_over(self, workflow_id: WorkflowId) -> bool:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 
 from perago import ipc
 from perago.conductor.client import ConductorClient
+from perago.conductor.port import Polled
 from perago.errors import ConductorError, SetupError
 from perago.events import Event
 from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
@@ -19,6 +20,7 @@ from perago.process.orphan_reaper import OrphanReaper
 from perago.settings import Settings
 from perago.supervisor import (
     crash_cleanup,
+    kept_collector,
     lakefs_health,
     logs,
     monitoring,
@@ -29,6 +31,7 @@ from perago.supervisor import (
     worker_name,
 )
 from perago.supervisor.context import BlockingCalls, OnPolled, WorkerContext, log_defects
+from perago.supervisor.kept_collector import KeptCollector
 from perago.supervisor.lane_collector import LaneCollector
 from perago.supervisor.lost_polls import LostPolls
 from perago.supervisor.metrics import Metrics
@@ -228,14 +231,18 @@ class Supervisor:
             *([lakefs.run()] if lakefs else []),
         ]
         work += [self._reload_after_change()] if self._options.reload else []
-        lanes = None if self._lake is None else LaneCollector(self._calls, self._lake, self._log.info)
-        work += [lanes.run()] if lanes else []
+        collectors = self._collectors()
+        work += [collector.run() for collector in collectors]
         on_failure = lakefs.check_soon if lakefs else lambda: None
         self._monitoring.is_serving = True
         self._log.info("worker started", modules=list(self._options.modules), slots=self._options.slots)
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(log_defects(one, self._recorder.observe)) for one in work]
-            on_polled: OnPolled = lanes.watch if lanes else lambda _polled: None
+
+            def on_polled(polled: Polled) -> None:
+                for collector in collectors:
+                    collector.watch(polled)
+
             slots = group.create_task(self._serve_slots(tasks, poller, on_failure, on_polled))
             await self._until_stopped(slots)
             for task in background:
@@ -245,6 +252,16 @@ class Supervisor:
         if not self.is_reloading:
             self._log.info("worker stopped", cut_short=cancelled)
         return ExitCode.CUT_SHORT if cancelled and self._shutdown.is_hard else ExitCode.STOPPED
+
+    def _collectors(self) -> Sequence[LaneCollector | KeptCollector]:
+        """What deletes branches that are left over in lakeFS; nothing without lakeFS."""
+        if self._lake is None:
+            return ()
+        interval = kept_collector.interval(self._settings)
+        return (
+            LaneCollector(self._calls, self._lake, self._log.info),
+            KeptCollector(self._calls, self._lake, self._log.info, interval),
+        )
 
     async def _serve_slots(
         self, tasks: Sequence[ipc.TaskFacts], poller: Poller, on_failure: Callable[[], None], on_polled: OnPolled

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from perago.errors import SetupError, TaskDefinitionError
 from perago.local_run import pipeline_run
 from perago.local_run.changes import ChangeKind, unified
+from perago.local_run.table_changes import TableChange
 from perago.pipelines import flow, graph, loader
 from perago.protocol.statuses import WorkflowState
 from perago.testing import runs
@@ -44,6 +45,8 @@ class PipelineRun(Generic[ResultT]):
     """What a local run leaves out: waiting."""
     differences: Mapping[str, list[str]] = field(repr=False)
     """Unified diff lines of each small text file that was added or changed."""
+    tables: tuple[TableChange, ...] = field(repr=False)
+    """Rows, columns and files, before and after, of each table among the changes."""
     model: type[BaseModel] | None = field(repr=False)
     """The result model that the pipeline declares."""
 
@@ -143,5 +146,6 @@ def _run(pipeline: graph.Pipeline, ran: pipeline_run.InProcessRun) -> PipelineRu
         files={path: read(held.at) for path, held in done.files.items()},
         notes=done.notes,
         differences={change.path: unified(change) or [] for change in changes if change.after is not None},
+        tables=done.tables,
         model=pipeline.result,
     )

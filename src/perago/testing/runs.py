@@ -15,6 +15,7 @@ from perago.declare.task import TaskDeclaration, declaration_of
 from perago.errors import SetupError, TaskDefinitionError, TaskStatus
 from perago.local_run import environment
 from perago.local_run.changes import ChangeKind, FileChange, unified
+from perago.local_run.table_changes import TableChange
 from perago.model import FilePath
 
 Files = Mapping[str, bytes | str] | Path
@@ -45,6 +46,8 @@ class TaskRun:
     """What the body left behind: files outside its workspace that are not published, another working directory."""
     differences: Mapping[str, list[str]] = field(repr=False)
     """Unified diff lines of each small text file that was added or changed."""
+    tables: tuple[TableChange, ...] = field(repr=False)
+    """Rows, columns and files, before and after, of each table among the changes."""
 
     @property
     def ok(self) -> bool:
@@ -160,6 +163,7 @@ def task_run(task: str, done: environment.LocalRun, read: Callable[[Path], bytes
         deleted=paths(done.changes, ChangeKind.DELETED),
         files={path: read(held.at) for path, held in done.files.items()},
         differences={change.path: unified(change) or [] for change in done.changes if change.after is not None},
+        tables=done.tables,
     )
 
 

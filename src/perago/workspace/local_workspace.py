@@ -6,7 +6,7 @@ from pathlib import Path
 from perago import events
 from perago.errors import WorkspaceError
 from perago.lake import port
-from perago.model import Attempt, BranchName, ExecutionId, Listing, WorkspaceRef
+from perago.model import Attempt, BranchName, ExecutionId, Listing, UncheckedFill, WorkspaceRef
 from perago.workspace import attempt_directory, diff, options, path_mapping, scan
 from perago.workspace.cache import backfill
 from perago.workspace.transfer import download, upload
@@ -101,6 +101,15 @@ class LocalWorkspace:
             raise AssertionError("fill needs a change: call changed first")
         target = upload.Target(self._ref.repository, branch, self._prefix)
         upload.upload_changes(self._lake, target, self._opened().work, self._change, self._cache, self._settings, self._emit)
+
+    def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> UncheckedFill:
+        """Upload and delete on a branch; the caller commits. Special files and names that lakeFS refuses are left out."""
+        found = self._scan()
+        after = diff.build_manifest(self._before, found, lambda path, status: scan.digest(self._work, path, status))
+        change, refused = upload.without_refused_names(self._prefix, diff.diff(self._before, after))
+        target = upload.Target(self._ref.repository, branch, self._prefix)
+        upload.upload_changes(self._lake, target, self._opened().work, change, self._cache, self._settings, emit)
+        return UncheckedFill(change.counts, [*(f"{one.path} ({one.kind})" for one in found.special_files), *refused])
 
     def published(self) -> None:
         """Nothing is left besides what `close` removes."""

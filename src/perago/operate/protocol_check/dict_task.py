@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from perago import events
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
 from perago.model import (
@@ -17,6 +18,7 @@ from perago.model import (
     ObjectPath,
     Repository,
     TaskInput,
+    UncheckedFill,
     WorkspaceRef,
 )
 
@@ -87,6 +89,11 @@ class DictWorkspace:
             )
         for path, data in change.uploads.items():
             upload(self._lake, self._source.repository, branch, self._prefix + path, data)
+
+    def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> UncheckedFill:
+        del emit
+        self.fill(branch)
+        return UncheckedFill(self.changed().counts)
 
     def published(self) -> None:
         """Nothing is left besides what `close` removes."""

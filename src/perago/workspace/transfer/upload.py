@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from perago import events
-from perago.errors import LakeCorrupt, LakeUnavailable, LakeUnknown
+from perago.errors import LakeCorrupt, LakeUnavailable, LakeUnknown, WorkspaceError
 from perago.lake import port, transfer
 from perago.model import BranchName, FilePath, ObjectInfo, Repository
 from perago.process.backoff import Backoff
@@ -39,6 +39,21 @@ def require_names(prefix: str, changes: diff.FileChanges) -> None:
     """`WorkspaceError` if a file to upload has a name that lakeFS cannot hold; called before a request is sent."""
     for upload in changes.uploads:
         path_mapping.to_object(prefix, upload.path)
+
+
+def without_refused_names(prefix: str, changes: diff.FileChanges) -> tuple[diff.FileChanges, list[FilePath]]:
+    """The changes without files whose names lakeFS cannot hold, and the paths of these."""
+    accepted = [upload for upload in changes.uploads if _has_name(prefix, upload.path)]
+    refused = sorted({upload.path for upload in changes.uploads} - {upload.path for upload in accepted})
+    return diff.FileChanges(accepted, changes.deletes), refused
+
+
+def _has_name(prefix: str, path: FilePath) -> bool:
+    try:
+        path_mapping.to_object(prefix, path)
+    except WorkspaceError:
+        return False
+    return True
 
 
 def upload_changes(
