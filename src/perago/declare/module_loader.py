@@ -1,4 +1,4 @@
-"""Import a module, found as by `python -m`, and return the one task that it declares."""
+"""Import a module, found as by `python -m`, or read a task file, and return the one task that it declares."""
 
 import importlib
 import importlib.util
@@ -18,10 +18,19 @@ _TAIL = 4
 
 def load(module_name: str) -> TaskDeclaration:
     """The task of a module, given by name or file; `TaskDefinitionError` if it cannot be imported or has not exactly one."""
+    if module_names.is_task_file(module_name):
+        return load_task_file(module_name)
     module = import_by_name(module_name)
     found = only_task(module)
     require_spark(module.__name__, [found])
     return found
+
+
+def load_task_file(path: str) -> TaskDeclaration:
+    # Imported here because most commands are given Python modules.
+    from perago.declare import task_file  # noqa: PLC0415
+
+    return task_file.load(path)
 
 
 def import_by_name(module_name: str) -> ModuleType:

@@ -1,0 +1,37 @@
+"""Replaces a `$ref` of a JSON Schema by what it refers to in the same document."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+Json = dict[str, Any]
+
+
+class BadReference(Exception):
+    """A reference that cannot be inlined; the text says why."""
+
+
+def inlined(document: object, schema: object, open_references: tuple[str, ...]) -> tuple[object, tuple[str, ...]]:
+    """The schema without a reference, and the references that are being expanded inside it."""
+    while isinstance(schema, dict) and "$ref" in schema:
+        found = cast("Json", schema)
+        reference = found["$ref"]
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            raise BadReference(f'"$ref" {reference!r} leaves the document; write the schema into its "$defs" and refer to it there')
+        if reference in open_references or reference == "#":
+            raise BadReference(f"{reference!r} contains itself; a contract has no recursive schemas: write the depth that is needed")
+        open_references = (*open_references, reference)
+        target = _target(document, reference)
+        beside = {key: value for key, value in found.items() if key != "$ref"}
+        schema = {**cast("Json", target), **beside} if isinstance(target, dict) else target
+    return schema, open_references
+
+
+def _target(document: object, reference: str) -> object:
+    """By JSON pointer."""
+    at = document
+    for step in reference.removeprefix("#").split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(at, Mapping) or name not in at:
+            raise BadReference(f"{reference!r} is not in the document")
+        at = cast("Mapping[str, object]", at)[name]
+    return at
