@@ -59,7 +59,8 @@ def warnings(given: Sequence[str], command: Command) -> Iterator[str]:
         yield f"command: {missing}."
     for index, (text, made) in enumerate(zip(given, command.line, strict=True)):
         if index and Path(text).suffix.lower() in _SCRIPTS and not text.startswith("-") and not Path(made).is_absolute():
-            yield f"command[{index}]: there is no file {text!r} in {command.directory}; the command looks for it in its workspace."
+            where = f"there is no file {text!r} in {command.directory}"
+            yield f"command[{index}]: {where}; the command looks for it in its workspace."
 
 
 def step_name(task_name: object) -> str:
@@ -89,7 +90,9 @@ def _environment_problems(given: object) -> Iterator[Problem]:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             yield Problem(where, f"must be the name of a variable, such as 'TZ', not {name!r}")
         elif name.startswith(_KEPT_BACK):
-            yield Problem(where, f"{name} is a setting of Perago or of its servers and is never passed to a command; leave it out")
+            yield Problem(
+                where, f"{name} is a setting of Perago or of its servers and is never passed to a command; leave it out"
+            )
 
 
 def _program(text: str, directory: Path) -> str:

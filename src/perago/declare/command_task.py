@@ -88,18 +88,20 @@ else:
     def command(*args: object, **given: object) -> CommandTask:
         """Declare a command as this module's task. `params` and `result` are models, or JSON Schemas, or files with one."""
         caller = sys._getframe(1)  # noqa: SLF001  the module that declares the task, as `@task` finds it in its function
-        file = caller.f_globals.get("__file__")
-        directory = Path(file).absolute().parent if file else Path.cwd()
         arguments = {"command": args[0], **given} if args else given
         more = [Problem("", f"perago.command takes one list, not {len(args)} values")] if len(args) > 1 else []
-        declaration = declare(str(caller.f_globals.get("__name__", "?")), directory, arguments, more)
+        declaration = declare(str(caller.f_globals.get("__name__", "?")), directory_of(caller.f_globals), arguments, more)
         task.record(caller.f_globals, (declaration.name, caller.f_lineno), declaration)
         return CommandTask(declaration)
 
 
-def declare(
-    module: str, directory: Path, given: Mapping[str, Any], problems: Sequence[Problem] = ()
-) -> TaskDeclaration:
+def directory_of(module: Mapping[str, Any]) -> Path:
+    """Where relative files of a module begin: its directory, or the working directory for one without a file."""
+    file = module.get("__file__")
+    return Path(file).absolute().parent if file else Path.cwd()
+
+
+def declare(module: str, directory: Path, given: Mapping[str, Any], problems: Sequence[Problem] = ()) -> TaskDeclaration:
     """The task with these arguments, which are not validated yet; `TaskDefinitionError` with every problem."""
     environment, step_name = given.get("environment", ()), command_line.step_name(given.get("name"))
     command, wrong = command_line.read(given.get("command"), directory, environment, step_name)

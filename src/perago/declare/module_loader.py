@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from types import ModuleType, TracebackType
 
 from perago.declare import module_names, spark_workspace
+from perago.declare.command_line import Command
+from perago.declare.problems import Problem, definition_error
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
@@ -44,6 +46,13 @@ def require_spark(module: str, tasks: Iterable[TaskDeclaration]) -> None:
     """`TaskDefinitionError` if one of the tasks uses Spark, and Spark is not installed."""
     if any(task.kind is WorkspaceKind.SPARK for task in tasks) and importlib.util.find_spec("pyspark") is None:
         raise _without_spark(module)
+
+
+def require_programs(tasks: Iterable[TaskDeclaration]) -> None:
+    """`TaskDefinitionError` if one of the tasks runs a program that this machine does not have."""
+    for task in tasks:
+        if isinstance(task.body, Command) and (missing := task.body.missing_program()):
+            raise definition_error(task.module, task.name, [Problem("command", missing)])
 
 
 def only_task(module: ModuleType) -> TaskDeclaration:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 from perago.declare import source_record
 from perago.declare.problems import Problem
 
-_NO_FIELDS = {"type": "object", "properties": {}, "additionalProperties": False}
+_NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class _Repeated(ValueError):

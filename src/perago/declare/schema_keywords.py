@@ -38,8 +38,23 @@ _TYPES = f"one of {', '.join(KEYWORDS)}"
 
 def json_type(value: object) -> str:
     """The name of a JSON value's type in a schema."""
-    names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-    return names.get(type(value), "null")
+    return _TYPE_NAMES.get(type(value).__name__, "null")
+
+
+_TYPE_NAMES = {
+    "bool": "boolean",
+    "int": "integer",
+    "float": "number",
+    "str": "string",
+    "list": "array",
+    "dict": "object",
+}
+
+
+def type_names(schema: Json) -> list[str]:
+    """The value of `type` as a list."""
+    given: object = schema["type"]
+    return cast("list[str]", given) if isinstance(given, list) else [str(given)]
 
 
 def shape_problems(schema: object, where: str) -> Iterator[Problem]:
@@ -83,7 +98,7 @@ def _type_problems(schema: Json, where: str) -> Iterator[Problem]:
     yield from wrong
     if wrong:
         return
-    types = cast("list[str]", schema["type"] if isinstance(schema["type"], list) else [schema["type"]])
+    types = type_names(schema)
     yield from _unknown_keywords(schema, ("type", *(key for name in types for key in KEYWORDS[name])), where)
     if "object" in types:
         yield from _object_problems(schema, where)
@@ -95,8 +110,8 @@ def _type_problems(schema: Json, where: str) -> Iterator[Problem]:
 
 
 def _type_name_problems(given: object, where: str) -> Iterator[Problem]:
-    names = cast("list[object]", given) if isinstance(given, list) and given else [given]
-    for name in names:
+    names = cast("list[object]", given) if isinstance(given, list) else [given]
+    for name in names or [given]:
         if not isinstance(name, str) or name not in KEYWORDS:
             yield Problem(where, f"type must be {_TYPES}, not {name!r}")
 

@@ -23,6 +23,7 @@ from perago.declare.schema_keywords import (
     Json,
     json_type,
     shape_problems,
+    type_names,
 )
 
 
@@ -77,9 +78,7 @@ class _ModelMaker:
             return _union([self._annotation(one, at) for one in schema["anyOf"]])
         if "enum" in schema or "const" in schema:
             return self._fixed(schema, at)
-        types = schema["type"]
-        names: list[str] = types if isinstance(types, list) else [types]
-        return _union([self._of_type(name, schema, at) for name in names])
+        return _union([self._of_type(name, schema, at) for name in type_names(schema)])
 
     def _of_type(self, name: str, schema: Json, at: _Place) -> Any:
         if name == "object":
@@ -96,7 +95,9 @@ class _ModelMaker:
         self._made += 1
         if self._made > MOST_SCHEMAS:
             if self._made == MOST_SCHEMAS + 1:
-                self._problem(at, f"has more than {MOST_SCHEMAS:,} parts after all references are inlined; write a flatter schema")
+                self._problem(
+                    at, f"has more than {MOST_SCHEMAS:,} parts after all references are inlined; write a flatter schema"
+                )
             return None
         try:
             schema, references = schema_references.inlined(self.document, given, at.open_references)
@@ -141,8 +142,7 @@ class _ModelMaker:
 
     def _fixed(self, schema: Json, at: _Place) -> Any:
         values: list[object] = schema["enum"] if "enum" in schema else [schema["const"]]
-        types = schema.get("type", [json_type(value) for value in values])
-        allowed: list[str] = types if isinstance(types, list) else [types]
+        allowed = type_names(schema) if "type" in schema else [json_type(value) for value in values]
         for value in values:
             if not isinstance(value, str | int | None):
                 self._problem(at, f"the value {value!r} cannot be a fixed one; write text, integers, booleans or null")

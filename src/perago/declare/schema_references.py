@@ -12,18 +12,23 @@ class BadReference(Exception):
 
 def inlined(document: object, schema: object, open_references: tuple[str, ...]) -> tuple[object, tuple[str, ...]]:
     """The schema without a reference, and the references that are being expanded inside it."""
-    while isinstance(schema, dict) and "$ref" in schema:
-        found = cast("Json", schema)
-        reference = found["$ref"]
+    found = schema
+    while isinstance(found, dict) and "$ref" in found:
+        given = cast("Json", found)
+        reference = given["$ref"]
         if not isinstance(reference, str) or not reference.startswith("#"):
-            raise BadReference(f'"$ref" {reference!r} leaves the document; write the schema into its "$defs" and refer to it there')
+            raise BadReference(
+                f'"$ref" {reference!r} leaves the document; write the schema into its "$defs" and refer to it there'
+            )
         if reference in open_references or reference == "#":
-            raise BadReference(f"{reference!r} contains itself; a contract has no recursive schemas: write the depth that is needed")
+            raise BadReference(
+                f"{reference!r} contains itself; a contract has no recursive schemas: write the depth that is needed"
+            )
         open_references = (*open_references, reference)
         target = _target(document, reference)
-        beside = {key: value for key, value in found.items() if key != "$ref"}
-        schema = {**cast("Json", target), **beside} if isinstance(target, dict) else target
-    return schema, open_references
+        beside = {key: value for key, value in given.items() if key != "$ref"}
+        found = {**cast("Json", target), **beside} if isinstance(target, dict) else target
+    return cast("object", found), open_references
 
 
 def _target(document: object, reference: str) -> object:

@@ -36,8 +36,7 @@ _loaded: dict[Path, tuple[_Stamps, TaskDeclaration]] = {}
 
 def task_file(path: str | Path) -> CommandTask:
     """The task that a task file declares, for a pipeline. A relative path begins at the directory of the calling module."""
-    file = sys._getframe(1).f_globals.get("__file__")  # noqa: SLF001  as for a relative import
-    directory = Path(file).absolute().parent if file else Path.cwd()
+    directory = command_task.directory_of(sys._getframe(1).f_globals)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     return CommandTask(load(str(directory / path)))
 
 
@@ -96,7 +95,9 @@ class _Reader:
         table = self._is_table("workspace", given)
         if table is None:
             return None
-        lists = {name: self._checks(f"workspace.{name}", table[name]) for name in ("pre", "post") if name in table}
+        lists: dict[str, Any] = {
+            name: self._checks(f"workspace.{name}", table[name]) for name in ("pre", "post") if name in table
+        }
         return WorkspaceSpec(**{**table, **lists})
 
     def _checks(self, where: str, given: object) -> list[Any]:
