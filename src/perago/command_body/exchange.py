@@ -45,18 +45,22 @@ class Exchange:
             return None
         except OSError as error:
             raise TaskResultError(f"the command's result file cannot be read: {error.strerror}") from error
-        with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor has no path
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise TaskResultError(
-                    "the command's result is not a regular file; write JSON to the file that PERAGO_RESULT names"
-                )
-            if status.st_size > MAX_OUTPUT_BYTES:
-                raise TaskResultError(
-                    f"the command's result file has {status.st_size:,} bytes, and Conductor accepts at most "
-                    f"{MAX_OUTPUT_BYTES:,}; write large data into the workspace and return its path"
-                )
-            return file.read(MAX_OUTPUT_BYTES)
+        try:
+            _require_regular(os.fstat(descriptor))
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read(MAX_OUTPUT_BYTES)
+        finally:
+            os.close(descriptor)
+
+
+def _require_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise TaskResultError("the command's result is not a regular file; write JSON to the file that PERAGO_RESULT names")
+    if status.st_size > MAX_OUTPUT_BYTES:
+        raise TaskResultError(
+            f"the command's result file has {status.st_size:,} bytes, and Conductor accepts at most {MAX_OUTPUT_BYTES:,}; "
+            "write large data into the workspace and return its path"
+        )
 
 
 @contextlib.contextmanager

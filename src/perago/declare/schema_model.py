@@ -4,6 +4,7 @@ The schema is limited to what a model can express: closed objects whose fields a
 numbers, booleans, null, fixed values and `anyOf`. A keyword outside of that is a problem, never ignored.
 """
 
+import itertools
 import json
 import keyword
 import re
@@ -56,10 +57,13 @@ def make(document: object, name: str) -> tuple[type[SchemaModel] | None, list[Pr
 class _ModelMaker:
     document: object
     problems: list[Problem] = field(default_factory=list[Problem])
-    _made: int = 0
 
     def root(self, name: str) -> type[SchemaModel] | None:
         place = _Place(name)
+        # Before any model is made, because each takes a moment.
+        if sum(1 for _ in itertools.islice(schema_references.parts(self.document), MOST_SCHEMAS + 1)) > MOST_SCHEMAS:
+            self._problem(place, f"has more than {MOST_SCHEMAS:,} parts after all references are inlined; write a flatter schema")
+            return None
         schema = self._resolved(self.document, place)
         if schema is None:
             return None
@@ -92,13 +96,6 @@ class _ModelMaker:
 
     def _resolved(self, given: object, at: _Place) -> tuple[Json, _Place] | None:
         """The schema with its reference replaced by what it refers to; None where it is wrong, which is recorded."""
-        self._made += 1
-        if self._made > MOST_SCHEMAS:
-            if self._made == MOST_SCHEMAS + 1:
-                self._problem(
-                    at, f"has more than {MOST_SCHEMAS:,} parts after all references are inlined; write a flatter schema"
-                )
-            return None
         try:
             schema, references = schema_references.inlined(self.document, given, at.open_references)
         except schema_references.BadReference as wrong:

@@ -1,6 +1,6 @@
 """Replaces a `$ref` of a JSON Schema by what it refers to in the same document."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 Json = dict[str, Any]
@@ -29,6 +29,32 @@ def inlined(document: object, schema: object, open_references: tuple[str, ...]) 
         beside = {key: value for key, value in given.items() if key != "$ref"}
         found = {**cast("Json", target), **beside} if isinstance(target, dict) else target
     return cast("object", found), open_references
+
+
+def parts(document: object) -> Iterator[object]:
+    """Every schema of a document after its references are inlined: there may be very many. Wrong references are left out."""
+    return _parts(document, document, ())
+
+
+def _parts(document: object, schema: object, open_references: tuple[str, ...]) -> Iterator[object]:
+    try:
+        found, open_references = inlined(document, schema, open_references)
+    except BadReference:
+        return
+    yield found
+    if isinstance(found, dict):
+        for one in _inside(cast("Json", found)):
+            yield from _parts(document, one, open_references)
+
+
+def _inside(schema: Json) -> Iterator[object]:
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield schema[key]
+    if isinstance(schema.get("properties"), dict):
+        yield from schema["properties"].values()
+    if isinstance(schema.get("anyOf"), list):
+        yield from schema["anyOf"]
 
 
 def _target(document: object, reference: str) -> object:

@@ -85,13 +85,17 @@ class ChildProcess:
                 pass_fds=[number for number in (command.lock_fd, command.pass_fd) if number is not None],
                 start_new_session=True,
             )
-        self.pid = self._read_pid(command.line[0])
+        try:
+            self.pid = self._read_pid(command.line[0])
+        except BaseException:
+            # Also of a signal: the guardian ends the command when the socket is closed.
+            self._reap()
+            raise
 
     def _read_pid(self, program: str) -> int:
         word, _, rest = self._answer(time.monotonic() + _SPAWN_SECONDS).partition(" ")
         if word == "pid":
             return int(rest)
-        self._reap()
         raise ProvisionError(f"{program} cannot be started: {rest or 'its guardian died'}")
 
     @property
