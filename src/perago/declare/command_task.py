@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result", bound=BaseModel)
     Schema = Mapping[str, Any] | str | Path | None
 
-ACCEPTED = ("name", "owner_email", "description", "command", "params", "result", "workspace", "controls", "environment")
+ACCEPTED = ("name", "owner_email", "description", "command", "params", "result", "environment", "workspace", "controls")
 
 
 class CommandTask:
