@@ -37,7 +37,7 @@ def accepts(document: Json, value: object) -> bool:
     return True
 
 
-texts = st.sampled_from(["", "a", "abc", "long enough"])
+texts = st.sampled_from(["", "a", "abc", "1", "true", "long enough"])
 numbers = st.sampled_from([-3, 0, 1, 2, 7, 1.0, 1.5, -0.5])
 scalars: st.SearchStrategy[Any] = st.one_of(texts, numbers, st.booleans(), st.none())
 values: st.SearchStrategy[Any] = st.recursive(
@@ -95,6 +95,15 @@ def test_the_schema_of_the_model_accepts_what_the_schema_accepts(inner: Json, va
     assert "$ref" not in json.dumps(registered)
     is_valid = jsonschema.Draft202012Validator(document).is_valid({"field": value})
     assert jsonschema.Draft202012Validator(registered).is_valid({"field": value}) == is_valid
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("integer", "1"), ("integer", True), ("integer", 1.5), ("number", "1"), ("number", True)]
+    + [("string", 1), ("boolean", 1), ("boolean", "true"), ("null", 0), ("null", "")],
+)
+def test_values_are_not_converted(name: str, value: object) -> None:
+    assert not accepts(closed(a={"type": name}), {"a": value})
 
 
 def test_defaults_are_filled_in() -> None:
