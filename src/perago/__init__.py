@@ -9,9 +9,11 @@ TYPE_CHECKING = False  # importing `typing` would take most of the time
 if TYPE_CHECKING:
     from perago.attempt.cancellation import cancelled
     from perago.declare.checks import forbid_glob, require_dir, require_file, require_glob
+    from perago.declare.command_task import command
     from perago.declare.controls import ExecutionLimits, PublishBudget, RetryPolicy, TaskControls, TimeoutPolicy
     from perago.declare.spark_workspace import SparkWorkspace
     from perago.declare.task import task
+    from perago.declare.task_file import task_file
     from perago.declare.workspace_spec import WorkspaceSpec
     from perago.errors import (
         GuardrailViolation,
@@ -53,20 +55,24 @@ __all__ = [
     "TimeoutPolicy",
     "WorkspaceSpec",
     "cancelled",
+    "command",
     "forbid_glob",
     "pipeline",
     "require_dir",
     "require_file",
     "require_glob",
     "task",
+    "task_file",
 ]
 
 _HOMES = {
     "attempt.cancellation": ("cancelled",),
     "declare.checks": ("forbid_glob", "require_dir", "require_file", "require_glob"),
+    "declare.command_task": ("command",),
     "declare.controls": ("ExecutionLimits", "PublishBudget", "RetryPolicy", "TaskControls", "TimeoutPolicy"),
     "declare.spark_workspace": ("SparkWorkspace",),
     "declare.task": ("task",),
+    "declare.task_file": ("task_file",),
     "declare.workspace_spec": ("WorkspaceSpec",),
     "pipelines.flow": ("Flow", "pipeline"),
 }

@@ -11,9 +11,11 @@ PeragoError
 │   │   ├── TaskInputError            Conductor input does not satisfy the contract
 │   │   ├── PreGuardrailViolation     the input workspace fails a check (also a GuardrailViolation)
 │   │   ├── TaskTerminalError         raised by task authors
+│   │   ├── CommandTerminalError      the command of a task ended with an exit code that says that no retry can help
 │   │   └── LaneConflictError         lanes of a fork changed the same objects differently
 │   └── RetryableError              another attempt may succeed
 │       ├── TaskFailed                raised by task authors
+│       ├── CommandFailed             the command of a task failed, was killed, or could not be started
 │       ├── TaskResultError           the body's return value does not satisfy the contract
 │       ├── PostGuardrailViolation    the output workspace fails a check (also a GuardrailViolation)
 │       ├── WorkspaceError            the local workspace cannot be filled, read or trusted
@@ -120,6 +122,12 @@ class TaskTerminalError(TerminalError):
     code = "PG-230"
 
 
+class CommandTerminalError(TerminalError):
+    """The command of a task ended with exit code 65 or 78: no retry can help."""
+
+    code = "PG-235"
+
+
 class LaneConflictError(TerminalError):
     """Lanes of a fork changed the same objects differently."""
 
@@ -134,6 +142,12 @@ class TaskFailed(RetryableError):
     """Raised by a task body: a retry may help."""
 
     code = "PG-310"
+
+
+class CommandFailed(RetryableError):
+    """The command of a task failed, was killed, or could not be started."""
+
+    code = "PG-315"
 
 
 class TaskResultError(RetryableError):

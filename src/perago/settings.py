@@ -32,6 +32,9 @@ _OTHER_VARIABLES = {
     "PERAGO_JOBS": "deploy/perago-worker@.service",
     "PERAGO_METRICS_PORT": "deploy/perago-worker@.service",
     "PERAGO_MODULES": "deploy/perago-worker@.service",
+    "PERAGO_PARAMS": "the process of a command task",
+    "PERAGO_RESULT": "the process of a command task",
+    "PERAGO_TASK_DIR": "the process of a command task",
     "PERAGO_TEST_STACK": "the servers that the project's tests use",
 }
 """Variables that are not settings but have a meaning, and where it is defined."""

@@ -99,7 +99,7 @@ def fail_in_the_body(_workspace: object, _params: object) -> None:
 
 
 def test_a_traceback_begins_in_the_authors_module() -> None:
-    declaration = SimpleNamespace(workspace=True, function=fail_in_the_body)
+    declaration = SimpleNamespace(workspace=True, body=fail_in_the_body)
     with pytest.raises(OSError, match="disk full") as caught:
         declared_task.DeclaredTask(cast("Any", declaration)).body(None, None)
     error = errors.TaskFailed("later")

@@ -1,11 +1,19 @@
 import ast
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Perago
 
 from perago.cli import init
+from perago.cli.init import Language
 from perago.errors import SetupError
+
+RUNNABLE = [Language.SHELL, *([Language.TYPESCRIPT] if shutil.which("node") else [])]
+"""The tutorial runs Python's. Node is not among the requirements of the tests; where it is installed, its project is run too."""
 
 
 def test_it_writes_a_whole_project(tmp_path: Path) -> None:
@@ -25,6 +33,30 @@ def test_it_writes_a_whole_project(tmp_path: Path) -> None:
     assert "@NAME@" not in "".join(path.read_text() for path in made.rglob("*") if path.is_file())
     for module in made.rglob("*.py"):
         ast.parse(module.read_text())
+
+
+@pytest.mark.parametrize("language", Language)
+def test_every_language_has_the_same_project_around_its_task(tmp_path: Path, language: Language) -> None:
+    written = {str(path) for path in init.create(tmp_path, language)}
+    assert {"README.md", "sales_pipeline.py", "summarize_sales.py", "tests/test_write_report.py", ".gitignore"} <= written
+    program = {"python": "write_report.py", "typescript": "write_report.mjs", "shell": "write_report.sh"}[language]
+    assert program in written
+    assert ("write_report.task.toml" in written) == (language is not Language.PYTHON)
+    assert "@NAME@" not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("language", RUNNABLE)
+def test_a_new_project_runs_and_passes_its_tests(tmp_path: Path, perago: Perago, language: Language) -> None:
+    made = tmp_path / "made"
+    assert perago("init", "--language", language.value, made).returncode == 0
+    arguments = ("--workspace", "sample/repository", "--params", "@sample/params.json", "--write", "result")
+    ran = perago("run", "sales_pipeline", *arguments, cwd=made)
+    assert ran.returncode == 0, ran.stderr
+    assert "| FR | 125.25 |" in (made / "result" / "sales" / "report.md").read_text()
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=made, capture_output=True, text=True, check=False
+    )
+    assert tested.returncode == 0, tested.stdout
 
 
 def test_an_empty_directory_is_fine(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_function_stays_the_function_and_carries_its_declaration() -> None:
     assert declaration is not None
     assert body(P(n=1)) == R(n=2)
     assert (declaration.name, declaration.owner_email, declaration.description) == ("x.y", "a@example.com", "d")
-    assert declaration.function is body
+    assert declaration.body is body
     assert declaration.module == __name__
     assert declaration.workspace is None
     assert declaration.controls == TaskControls()

@@ -15,8 +15,9 @@ from tests.support import manual
 import perago
 from perago import errors, events, model, settings, testing
 from perago.attempt import outcome, publish
+from perago.command_body import environment
 from perago.conductor import reporting
-from perago.declare import controls, taskdef
+from perago.declare import command_task, controls, schema_keywords, task_file, taskdef
 from perago.declare import task as declared
 from perago.protocol import commit_labels, decision, head, rivals, staging_names
 from perago.supervisor import attempt_stats, logs, metrics
@@ -229,18 +230,31 @@ def test_api_page_lists_all_exports() -> None:
     assert named == set(perago.__all__) | {f"testing.{name}" for name in testing.__all__}
 
 
-@pytest.mark.parametrize("name", ["task", "require_file", "require_dir", "require_glob", "forbid_glob"])
+@pytest.mark.parametrize("name", ["task", "command", "require_file", "require_dir", "require_glob", "forbid_glob"])
 def test_handwritten_signatures_match(name: str) -> None:
-    written = re.search(rf"perago\.{name}\((?:\*, )?(.*)\)", (REFERENCE / "api.md").read_text())
+    written = re.search(rf"perago\.{name}\((?:line, )?(?:\*, )?(.*)\)", (REFERENCE / "api.md").read_text())
     assert written is not None
-    thing: Any = getattr(perago, name)
-    known = list(declared._ACCEPTED) if name == "task" else [_shown(field) for field in fields(thing)]
+    accepted = {"task": declared._ACCEPTED, "command": [one for one in command_task.ACCEPTED if one != "command"]}
     given = written[1].split(", ")
-    assert ([part.split("=")[0] for part in given] if name == "task" else given) == known
+    if name in accepted:
+        assert sorted(part.split("=")[0] for part in given) == sorted(accepted[name])
+    else:
+        assert given == [_shown(field) for field in fields(getattr(perago, name))]
 
 
 def _shown(field: Any) -> str:
     return field.name if field.default is dataclasses.MISSING else f"{field.name}={field.default!r}"
+
+
+def test_fields_of_task_files_match() -> None:
+    assert [row[0].strip("`") for row in rows("task-files.md", "Fields")] == [*command_task.ACCEPTED, *task_file._CHECKS]
+    listed = [name for row in rows("task-files.md", "What the command gets") for name in re.findall(r"`(\w+)`", row[0])]
+    assert set(environment.PASSED) <= set(listed)
+    known = {name: set(keywords) for name, keywords in schema_keywords.KEYWORDS.items()}
+    for row in rows("task-files.md", "Schemas"):
+        for name in re.findall(r"`(\w+)`", row[0]):
+            assert set(re.findall(r"`(\w+)`", row[1])) & {one for some in known.values() for one in some} == known.pop(name)
+    assert known == {}
 
 
 def test_every_command_has_a_section() -> None:

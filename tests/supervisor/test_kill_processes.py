@@ -1,10 +1,13 @@
-"""SIGKILL of the executor or the supervisor: the accepted result is the head, directly on its input, and nothing is left."""
+"""SIGKILL of a process of the worker: the accepted result is the head, directly on its input, and nothing is left."""
 
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.support import kill_matrix, spark_kill_matrix
+from tests.support import command_kill_matrix, kill_matrix, spark_kill_matrix
+from tests.support.command_kill_matrix import CommandTask
 from tests.support.kill_matrix import KillPhase
 from tests.support.local_kill_matrix import PHASES, SELECTION, LocalTask
 
@@ -39,3 +42,35 @@ def test_executor_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[K
 def test_supervisor_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
     with kill_matrix.prepare(stack, tmp_path / "harness", LocalTask(), response="3") as matrix:
         kill_matrix.kill_supervisor(matrix, phases)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("phases", kill_matrix.row(PHASES, command_kill_matrix.SELECTION, "executor"))
+def test_executor_of_a_command_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(stack, tmp_path / "harness", CommandTask()) as matrix:
+        kill_matrix.kill_executor(matrix, phases)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("phases", kill_matrix.row(PHASES, command_kill_matrix.SELECTION, "supervisor"))
+def test_supervisor_of_a_command_is_killed(stack: Endpoints, tmp_path: Path, phases: Sequence[KillPhase]) -> None:
+    with kill_matrix.prepare(stack, tmp_path / "harness", CommandTask(), response="3") as matrix:
+        kill_matrix.kill_supervisor(matrix, phases)
+
+
+def test_processes_of_a_command_are_killed(stack: Endpoints, tmp_path: Path) -> None:
+    """The command and its guardian: the attempt fails and is retried, and the executor survives."""
+    body = next(phase for phase in PHASES if phase.name == "body")
+    with kill_matrix.prepare(stack, tmp_path / "harness", CommandTask()) as matrix:
+        worker = matrix.worker()
+        executors = worker.executors()
+        cell = matrix.begin(body)
+        for pid in command_kill_matrix.processes(matrix.harness.folder):
+            os.kill(pid, signal.SIGKILL)
+        matrix.harness.first_ended(cell.workflow)
+        cell.gate.open()
+        assert matrix.harness.ended(cell.workflow, within=kill_matrix.PATIENCE) == "COMPLETED"
+        first, _ = matrix.harness.tasks(cell.workflow)
+        assert first["reasonForIncompletion"] == "the command was killed by SIGKILL (9), and printed nothing [PG-315]"
+        assert worker.executors() == executors
+        cell.check_at_end(worker)

@@ -3,9 +3,14 @@
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+from pydantic import BaseModel
+
+from perago.attempt import cancellation
 from perago.declare import checks
+from perago.declare.command_line import Command
 from perago.declare.controls import PublishBudget
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
@@ -37,9 +42,18 @@ class DeclaredTask:
             checks.enforce(self.declaration.workspace.pre, listing, "pre")
 
     def body(self, workspace: object, params: object) -> object:
+        body = self.declaration.body
         arguments = (params,) if self.declaration.workspace is None else (workspace, params)
         with self.around_body(workspace):
-            return self.declaration.function(*arguments)
+            return self._run_command(body, workspace, params) if isinstance(body, Command) else body(*arguments)
+
+    def _run_command(self, command: Command, workspace: object, params: object) -> object:
+        """In the workspace, or in the scratch directory that the body of a task without a workspace runs in."""
+        # Imported here because most workers run no command.
+        from perago.command_body import running  # noqa: PLC0415
+
+        work = workspace if isinstance(workspace, Path) else Path.cwd()
+        return running.run(command, self.declaration.contract, work, cast("BaseModel", params), cancellation.cancelled)
 
     def result(self, returned: object) -> Mapping[str, Any]:
         return self.declaration.contract.result_json(returned)

@@ -11,6 +11,8 @@ from typing import Any
 
 from perago.errors import (
     AttemptCancelled,
+    CommandFailed,
+    CommandTerminalError,
     GuardrailViolation,
     PeragoError,
     PostGuardrailViolation,
@@ -25,7 +27,15 @@ REASON_MAX_LENGTH = 500
 """Conductor cuts longer reasons off."""
 LOG_MAX_LINES = 200
 LOG_MAX_LINE_LENGTH = 4000
-_NEEDS_NO_TRACEBACK = (TaskInputError, GuardrailViolation, StaleAttemptError, PublishFenceError, AttemptCancelled)
+_NEEDS_NO_TRACEBACK = (
+    TaskInputError,
+    GuardrailViolation,
+    CommandFailed,
+    CommandTerminalError,
+    StaleAttemptError,
+    PublishFenceError,
+    AttemptCancelled,
+)
 _STAGING = re.compile(r"perago-staging-[-\w]+", re.ASCII)
 _PERAGO = str(Path(__file__).parents[1])
 _NOT_THE_AUTHORS = tuple({_PERAGO, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))})

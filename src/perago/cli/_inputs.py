@@ -39,7 +39,7 @@ Module = Annotated[
     str,
     typer.Argument(
         metavar="MODULE",
-        help="Dotted name, as for python -m, or its file.",
+        help="Dotted name, as for python -m, or its file; or a task file, NAME.task.toml.",
         show_default=False,
         callback=_dotted,
         autocompletion=_complete_module,
@@ -49,7 +49,7 @@ Modules = Annotated[
     list[str],
     typer.Argument(
         metavar="MODULE",
-        help="Dotted names, as for python -m, or files; each declares one task or one pipeline.",
+        help="Dotted names, as for python -m, or files, also task files, NAME.task.toml; each declares one task or pipeline.",
         show_default=False,
         callback=_all_dotted,
         autocompletion=_complete_module,
@@ -59,7 +59,8 @@ ModulesAndFiles = Annotated[
     list[str],
     typer.Argument(
         metavar="MODULE|FILE.json",
-        help="Modules, as dotted names or files, each with one task or pipeline; Conductor workflow definitions as .json files.",
+        help="Modules, as dotted names or files, each with one task or pipeline; task files (NAME.task.toml); Conductor workflow "
+        "definitions as .json files.",
         show_default=False,
         callback=_modules_dotted,
         autocompletion=_complete_module,

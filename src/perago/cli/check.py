@@ -7,6 +7,7 @@ import typer
 
 from perago import settings
 from perago.cli import _inputs
+from perago.declare import module_names
 from perago.declare.task import TaskDeclaration
 from perago.errors import RuntimeConfigError, SetupError, TaskDefinitionError
 from perago.pipelines import loader
@@ -127,7 +128,7 @@ def _resolved(declarations: "Sequence[Declared]", local: settings.Settings) -> d
     """With a single module, the prefix of its worker ids is known."""
     if len(declarations) != 1:
         return local.resolved()
-    return {**local.resolved(), "PERAGO_WORKER_ID_PREFIX": local.worker_id_prefix(declarations[0].module)}
+    return {**local.resolved(), "PERAGO_WORKER_ID_PREFIX": local.worker_id_prefix(module_names.label(declarations[0].module))}
 
 
 def _server(access: object) -> console.Part:

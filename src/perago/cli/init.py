@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from importlib import resources
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
@@ -17,8 +18,21 @@ from perago.terminal import console
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty directory.")]
 
+
+class Language(StrEnum):
+    """Of the task that writes the report."""
+
+    PYTHON = "python"
+    TYPESCRIPT = "typescript"
+    SHELL = "shell"
+
+
+LanguageOption = Annotated[Language, typer.Option("--language", help="The language of one of the two tasks.")]
+
 _SUFFIX = ".template"
 """Hides the templates from linters, test runners and ignore files."""
+_COMMON = "common"
+"""The folder of the templates of every language."""
 _DOTTED = {"gitignore": ".gitignore", "env.example": ".env.example"}
 
 _NEXT_STEPS = (
@@ -28,21 +42,23 @@ _NEXT_STEPS = (
 )
 
 
-def init(directory: Directory) -> None:
+def init(directory: Directory, language: LanguageOption = Language.PYTHON) -> None:
     """Write a small project: two tasks, a pipeline, tests, sample data.
+
+    With --language, the task that writes the report is a command: a program for Node with TypeScript's types, or a shell script.
 
     Nothing is overwritten: DIR must not exist or be empty. Exit codes: 0 written, 1 not written, 2 wrong usage.
     """
-    show(directory, create(directory))
+    show(directory, create(directory, language))
 
 
-def create(directory: Path) -> list[Path]:
+def create(directory: Path, language: Language = Language.PYTHON) -> list[Path]:
     """Write the project; the paths of its files, relative to `directory`."""
     _refuse_occupied(directory)
     name = _project_name(directory)
     written: list[Path] = []
     try:
-        for relative, text in _templates():
+        for relative, text in _templates(language):
             target = directory / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(_filled_in(text, name), encoding="utf-8")
@@ -93,8 +109,9 @@ def _filled_in(text: str, name: str) -> str:
     return text.replace("@NAME@", name).replace("@PERAGO@", distribution.requirement())
 
 
-def _templates() -> Iterator[tuple[PurePosixPath, str]]:
-    yield from _walk(resources.files("perago.cli") / "templates" / "project", PurePosixPath())
+def _templates(language: Language) -> Iterator[tuple[PurePosixPath, str]]:
+    for folder in (_COMMON, language.value):
+        yield from _walk(resources.files("perago.cli") / "templates" / folder, PurePosixPath())
 
 
 def _walk(folder: Traversable, at: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:

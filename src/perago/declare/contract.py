@@ -63,6 +63,13 @@ class Contract:
         """As `parse_input`, for params alone."""
         return parse_model(self.params, given, "params")
 
+    def parse_result(self, given: Mapping[str, Any]) -> BaseModel:
+        """Validate the JSON of a command's result; `TaskResultError` with every field that is wrong, missing or unknown."""
+        parsed, problems = _parsed(self.result, given, "result")
+        if parsed is None:
+            raise TaskResultError(f"result does not satisfy the contract: {_listed(problems)}")
+        return parsed
+
     def result_json(self, returned: object) -> Json:
         """The body's result as JSON that satisfies the output schema; otherwise `TaskResultError`."""
         value = self._as_model(returned)

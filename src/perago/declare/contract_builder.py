@@ -1,4 +1,4 @@
-"""Build the `Contract` of a task function from its signature, with warnings, or list every problem."""
+"""Build the `Contract` of a task from its signature or its models, with warnings, or list every problem."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,12 +31,21 @@ class ContractResult:
 
 def build_contract(function: Callable[..., Any], *, has_workspace: bool) -> ContractResult:
     read = signature.read(function, has_workspace=has_workspace)
-    if not isinstance(read, Signature):
-        return ContractResult(None, tuple(read))
+    return from_signature(read) if isinstance(read, Signature) else ContractResult(None, tuple(read))
+
+
+def from_signature(read: Signature) -> ContractResult:
     params, result = inspected(read.params, "params"), inspected(read.result, "result")
     warnings = tuple(dict.fromkeys([*params.warnings, *result.warnings]))
     problems = (*params.problems, *result.problems)
     return ContractResult(None, problems, warnings) if problems else _with_schemas(read, warnings)
+
+
+def unwritable_params(model: type[BaseModel]) -> Iterator[Problem]:
+    """What in a params model cannot be written as JSON, as the process of a command gets it."""
+    yield from json_support.inspect(model, "result", root="params").problems
+    for field in schema.write_only(schema.of(model, "serialization"), "params"):
+        yield Problem(field, "a secret is written as asterisks; write str")
 
 
 def inspected(model: type[BaseModel], direction: json_support.Direction) -> json_support.Findings:

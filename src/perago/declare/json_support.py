@@ -45,10 +45,10 @@ class _Position:
     open_references: tuple[str, ...] = ()
 
 
-def inspect(model: type[BaseModel], direction: Direction) -> Findings:
-    """What in `model` has no JSON form in that direction, and warnings for its author."""
+def inspect(model: type[BaseModel], direction: Direction, root: str = "") -> Findings:
+    """What in `model` has no JSON form in that direction, and warnings for its author. Paths begin with `root`."""
     walker = _SchemaWalker(direction)
-    walker.visit(model.__pydantic_core_schema__, _Position(direction, {}))
+    walker.visit(model.__pydantic_core_schema__, _Position(root or direction, {}))
     return walker.findings
 
 

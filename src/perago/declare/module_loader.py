@@ -1,4 +1,4 @@
-"""Import a module, found as by `python -m`, and return the one task that it declares."""
+"""Import a module, found as by `python -m`, or read a task file, and return the one task that it declares."""
 
 import importlib
 import importlib.util
@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from types import ModuleType, TracebackType
 
 from perago.declare import module_names, spark_workspace
+from perago.declare.command_line import Command
+from perago.declare.problems import Problem, definition_error
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
@@ -18,10 +20,19 @@ _TAIL = 4
 
 def load(module_name: str) -> TaskDeclaration:
     """The task of a module, given by name or file; `TaskDefinitionError` if it cannot be imported or has not exactly one."""
+    if module_names.is_task_file(module_name):
+        return load_task_file(module_name)
     module = import_by_name(module_name)
     found = only_task(module)
     require_spark(module.__name__, [found])
     return found
+
+
+def load_task_file(path: str) -> TaskDeclaration:
+    # Imported here because most commands are given Python modules.
+    from perago.declare import task_file  # noqa: PLC0415
+
+    return task_file.load(path)
 
 
 def import_by_name(module_name: str) -> ModuleType:
@@ -35,6 +46,13 @@ def require_spark(module: str, tasks: Iterable[TaskDeclaration]) -> None:
     """`TaskDefinitionError` if one of the tasks uses Spark, and Spark is not installed."""
     if any(task.kind is WorkspaceKind.SPARK for task in tasks) and importlib.util.find_spec("pyspark") is None:
         raise _without_spark(module)
+
+
+def require_programs(tasks: Iterable[TaskDeclaration]) -> None:
+    """`TaskDefinitionError` if one of the tasks runs a program that this machine does not have."""
+    for task in tasks:
+        if isinstance(task.body, Command) and (missing := task.body.missing_program()):
+            raise definition_error(task.module, task.name, [Problem("command", missing)])
 
 
 def only_task(module: ModuleType) -> TaskDeclaration:

@@ -1,11 +1,12 @@
 """The `@task` decorator: validates a declaration and attaches a `TaskDeclaration` to the function, which it returns."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perago.declare import task_names
+from perago.declare.command_line import Command
 from perago.declare.controls import TaskControls, nested_problems
 from perago.declare.lanes import BUILT_IN_PACKAGE
 from perago.declare.problems import Problem, definition_error, unknown
@@ -13,6 +14,7 @@ from perago.declare.workspace_spec import WorkspaceSpec
 
 if TYPE_CHECKING:
     from perago.declare.contract import Contract
+    from perago.declare.contract_builder import ContractResult
     from perago.declare.signature import WorkspaceKind
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -33,13 +35,20 @@ class TaskDeclaration:
     workspace: WorkspaceSpec | None
     controls: TaskControls
     contract: "Contract"
-    function: Callable[..., Any]
+    body: Callable[..., Any] | Command
+    """The function with `@task`, or what a command task runs."""
     module: str
+    """The name of the Python module, or the path of the task file."""
     warnings: tuple[str, ...] = ()
 
     @property
     def kind(self) -> "WorkspaceKind":
         return self.contract.kind
+
+    @property
+    def step_name(self) -> str:
+        """Of a step that runs this task, where the author gives no other."""
+        return self.body.step_name if isinstance(self.body, Command) else str(getattr(self.body, "__name__", "step"))
 
     @property
     def publishes(self) -> bool:
@@ -90,22 +99,37 @@ def _attach(function: Any, args: tuple[object, ...], given: Mapping[str, Any]) -
     setattr(function, _ATTRIBUTE, declaration)
     original = inspect.unwrap(function)
     # Two functions of the same name are two tasks, but a module that is executed again declares the same tasks.
-    place = (original.__qualname__, original.__code__.co_firstlineno)
-    original.__globals__.setdefault(_DECLARED, {})[place] = declaration
+    record(original.__globals__, (original.__qualname__, original.__code__.co_firstlineno), declaration)
     return function
+
+
+def record(module: dict[str, Any], place: tuple[str, int], declaration: TaskDeclaration) -> None:
+    """Note in the variables of a module that it declares this task, at a place that distinguishes it from others there."""
+    module.setdefault(_DECLARED, {})[place] = declaration
 
 
 def _declaration(function: Any, args: tuple[object, ...], given: Mapping[str, Any]) -> TaskDeclaration:
     # Imported here because Pydantic is slow to import; a module that declares a task has imported it already.
     from perago.declare import contract_builder  # noqa: PLC0415
 
-    workspace, controls = given.get("workspace"), given.get("controls")
-    derived = contract_builder.build_contract(function, has_workspace=workspace is not None)
+    derived = contract_builder.build_contract(function, has_workspace=given.get("workspace") is not None)
     module = str(getattr(function, "__module__", "?"))
-    problems = [*_argument_problems(args, given, is_built_in=module.startswith(BUILT_IN_PACKAGE)), *derived.problems]
-    if problems or derived.contract is None:
-        name = given.get("name")
-        raise definition_error(module, name if isinstance(name, str) else None, problems)
+    problems = [*_positional_problems(args), *argument_problems(given, _ACCEPTED, module)]
+    return declared(module, given, problems, derived, function)
+
+
+def declared(
+    module: str,
+    given: Mapping[str, Any],
+    problems: list[Problem],
+    derived: "ContractResult",
+    body: Callable[..., Any] | Command | None,
+) -> TaskDeclaration:
+    """The task with these arguments; `TaskDefinitionError` with every problem of the arguments and of the contract."""
+    every, name = [*problems, *derived.problems], given.get("name")
+    if every or derived.contract is None or body is None:
+        raise definition_error(module, name if isinstance(name, str) else None, every)
+    workspace, controls = given.get("workspace"), given.get("controls")
     controls = controls if controls is not None else TaskControls()
     return TaskDeclaration(
         name=given["name"],
@@ -114,17 +138,22 @@ def _declaration(function: Any, args: tuple[object, ...], given: Mapping[str, An
         workspace=workspace,
         controls=controls,
         contract=derived.contract,
-        function=function,
+        body=body,
         module=module,
         warnings=(*derived.warnings, *_warnings(workspace, controls)),
     )
 
 
-def _argument_problems(args: tuple[object, ...], given: Mapping[str, Any], *, is_built_in: bool) -> Iterator[Problem]:
+def _positional_problems(args: tuple[object, ...]) -> Iterator[Problem]:
     if args:
         yield Problem("", f"@task takes no positional values; write name=..., owner_email=..., not {', '.join(map(repr, args))}")
-    yield from (unknown(name, _ACCEPTED) for name in given if name not in _ACCEPTED)
+
+
+def argument_problems(given: Mapping[str, Any], accepted: Sequence[str], module: str) -> Iterator[Problem]:
+    """Problems of the arguments that every kind of task has, and of arguments that are not among the accepted ones."""
+    yield from (unknown(name, accepted) for name in given if name not in accepted)
     name = [Problem("name", "required; write name='...'")]
+    is_built_in = module.startswith(BUILT_IN_PACKAGE)
     yield from task_names.name_problems(given["name"], is_built_in=is_built_in) if "name" in given else name
     email = [Problem("owner_email", "required; write owner_email='team@example.com'")]
     yield from task_names.email_problems(given["owner_email"]) if "owner_email" in given else email

@@ -11,6 +11,7 @@ from types import FrameType
 
 from perago import events, ipc
 from perago.attempt import author_traceback, cancellation
+from perago.declare import module_loader
 from perago.declare.lanes import BUILT_IN_PREFIX
 from perago.declare.signature import WorkspaceKind
 from perago.declare.task import TaskDeclaration
@@ -70,6 +71,7 @@ class LocalModule:
 
     def _ready(self, tasks: Sequence[TaskDeclaration]) -> Surroundings:
         """Start Spark if one of the tasks needs it, and say that the run begins."""
+        module_loader.require_programs(tasks)
         spark = engine.make(spark_options.SparkOptions(self._directory / "spark"), self._report_fetched)
         if any(task.kind is WorkspaceKind.SPARK for task in tasks):
             self._emit(events.Progress(events.Phase.PREPARE, note="starting Spark"))

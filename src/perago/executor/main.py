@@ -62,6 +62,7 @@ class Executor:
         # A task of several pipelines is served once; two tasks of one name are refused later.
         tasks = list({(task.name, task.module): task for task in declared}.values())
         self._channel.send(ipc.SourcesImported(source_files.imported(modules)))
+        module_loader.require_programs(tasks)
         self._tasks = {task.name: task for task in tasks}
         if any(task.kind is WorkspaceKind.SPARK for task in tasks):
             # Now, so that the first attempt does not wait for it.

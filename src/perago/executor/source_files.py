@@ -1,4 +1,4 @@
-"""The source files of the project that this process has imported, for `perago start --reload`."""
+"""The source files of the project that this process has imported or read, for `perago start --reload`."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import perago
+from perago.declare import source_record
 
 _INSTALLED = {
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
@@ -17,13 +18,13 @@ _INSTALLED = {
 
 
 def imported(modules: Sequence[str], error: BaseException | None = None) -> tuple[str, ...]:
-    """Files below the working directory and below the directories that the task modules are imported from.
+    """Files below the working directory and below the directories that the task modules are imported from, and task files.
 
     `error` is that of a failed import: the files in its traceback are not in `sys.modules`.
     """
     loaded = {name: file for name, module in list(sys.modules.items()) if (file := getattr(module, "__file__", None))}
     roots = {os.getcwd(), *(_root(name, loaded[name]) for name in modules if name in loaded)}  # noqa: PTH109  as text
-    return tuple(sorted(of_project([*loaded.values(), *_of_error(error)], roots, _INSTALLED)))
+    return tuple(sorted(of_project([*loaded.values(), *_of_error(error)], roots, _INSTALLED) | source_record.recorded()))
 
 
 def of_project(files: Iterable[str], roots: Iterable[str], installed: Iterable[str]) -> set[str]:

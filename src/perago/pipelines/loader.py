@@ -1,9 +1,9 @@
-"""Import a module, found as by `python -m`, and return the one task or pipeline that it declares."""
+"""Import a module, found as by `python -m`, or read a task file, and return the one task or pipeline that it declares."""
 
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from perago.declare import module_loader
+from perago.declare import module_loader, module_names
 from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
 from perago.pipelines.attached import pipelines_in
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def load(module_name: str) -> "TaskDeclaration | Pipeline":
     """`TaskDefinitionError` if the module cannot be imported or does not declare exactly one task or one pipeline."""
+    if module_names.is_task_file(module_name):
+        return module_loader.load_task_file(module_name)
     module = module_loader.import_by_name(module_name)
     found = only_declared(module)
     module_loader.require_spark(module.__name__, tasks_of(found))

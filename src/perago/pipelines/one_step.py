@@ -15,8 +15,7 @@ def of(task: TaskDeclaration) -> graph.Pipeline:
     """`TaskDefinitionError` for params or results that a workflow cannot have as its own."""
     params, result = task.contract.params, task.contract.result
     _require_inputs(task)
-    name = str(getattr(task.function, "__name__", _OTHER))
-    ref = _OTHER if name in RESERVED else name
+    ref = _OTHER if task.step_name in RESERVED else task.step_name
     given = {
         field.json_name: graph.Reference(graph.PipelineInput(), (field.json_name,), field.annotation)
         for field in fields(params, Form.READ).values()

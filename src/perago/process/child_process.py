@@ -26,7 +26,7 @@ class Command:
     line: Sequence[str]
     cwd: Path
     log: Path | None
-    """None: it writes to the standard output and the standard error of this process."""
+    """None: it writes to `outputs`."""
     env: Mapping[str, str] | None = None
     grace: float = 10.0
     lock_fd: int | None = None
@@ -37,6 +37,10 @@ class Command:
     """Where the log goes when the command fails and its directory is removed."""
     pass_fd: int | None = None
     """A descriptor for the command alone."""
+    outputs: tuple[int, int] | None = None
+    """Descriptors for its standard output and standard error. None: those of this process."""
+    input: Path | None = None
+    """The file that it reads as its standard input. None: it reads nothing."""
 
 
 def guardian_line(command: Sequence[str], **options: str | float | Path | None) -> list[str]:
@@ -61,11 +65,13 @@ class ChildProcess:
         self._answers = b""
         self._exit_code: int | None = None
         self._grace = command.grace
+        stdout, stderr = command.outputs or (None, None)
         with theirs:
             self._guardian = subprocess.Popen(
                 guardian_line(
                     command.line,
                     cwd=command.cwd,
+                    input=command.input,
                     log=command.log,
                     grace=command.grace,
                     lock_fd=command.lock_fd,
@@ -73,18 +79,23 @@ class ChildProcess:
                     pass_fd=command.pass_fd,
                 ),
                 stdin=theirs.fileno(),
-                stdout=None if command.log is None else subprocess.DEVNULL,
+                stdout=stdout if command.log is None else subprocess.DEVNULL,
+                stderr=stderr,
                 env=command.env,
                 pass_fds=[number for number in (command.lock_fd, command.pass_fd) if number is not None],
                 start_new_session=True,
             )
-        self.pid = self._read_pid(command.line[0])
+        try:
+            self.pid = self._read_pid(command.line[0])
+        except BaseException:
+            # Also of a signal: the guardian ends the command when the socket is closed.
+            self._reap()
+            raise
 
     def _read_pid(self, program: str) -> int:
         word, _, rest = self._answer(time.monotonic() + _SPAWN_SECONDS).partition(" ")
         if word == "pid":
             return int(rest)
-        self._reap()
         raise ProvisionError(f"{program} cannot be started: {rest or 'its guardian died'}")
 
     @property
@@ -97,6 +108,12 @@ class ChildProcess:
         if self._exit_code is None and select.select([self._socket], [], [], 0)[0]:
             self._finish(time.monotonic() + _SPAWN_SECONDS)
         return self._exit_code
+
+    def begin_stop(self) -> None:
+        """Asks it to end and returns at once; the guardian kills it after the grace period."""
+        # A guardian that is gone has ended its command.
+        with contextlib.suppress(ConnectionError):
+            self._socket.send(guardian.STOP)
 
     def stop(self) -> int:
         """Asks it to end, kills it after the grace period, and waits."""

@@ -37,8 +37,9 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 def main(arguments: list[str]) -> int:
     """Runs the command to its end; always 0, unless the command cannot be started.
 
-    Options: `cwd`; `log`, to which output is appended; `grace` in seconds (none: kill at once); `pass_fd`, a descriptor for the
-    command alone; `lock_fd`, one for the guardian alone; `remove`, a directory to remove if the owner has ended.
+    Options: `cwd`; `input`, a file that the command reads as its standard input (none: it is empty); `log`, to which output is
+    appended; `grace` in seconds (none: kill at once); `pass_fd`, a descriptor for the command alone; `lock_fd`, one for the
+    guardian alone; `remove`, a directory to remove if the owner has ended.
     """
     # Read before anything slow, so that the death of the owner during the start of the guardian is noticed.
     parent = os.getppid()
@@ -113,14 +114,16 @@ def _start(command: list[str], options: dict[str, str]) -> int:
     if "lock_fd" in options:
         os.set_inheritable(int(options["lock_fd"]), False)
     log = os.open(options["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if "log" in options else None
+    given = os.open(options.get("input", os.devnull), os.O_RDONLY)
     if "cwd" in options:
         os.chdir(options["cwd"])
     errors, writer = os.pipe()
     guardian = os.getpid()
     pid = os.fork()
     if not pid:
-        _exec(command, guardian, log, writer)
+        _exec(command, guardian, (given, log), writer)
     os.close(writer)
+    os.close(given)
     if log is not None:
         os.close(log)
     if "pass_fd" in options:
@@ -133,15 +136,16 @@ def _start(command: list[str], options: dict[str, str]) -> int:
     return pid
 
 
-def _exec(command: list[str], guardian: int, log: int | None, errors: int) -> None:
-    """Replaces the new process by the command; if that fails, writes the error number."""
+def _exec(command: list[str], guardian: int, streams: tuple[int, int | None], errors: int) -> None:
+    """Replaces the new process by the command; if that fails, writes the error number. `streams` are its input and its log."""
+    given, log = streams
     try:
         os.setsid()
         _die_with(guardian)
         # Python ignores two signals, a shell ignores two in its background jobs; the command must not inherit that.
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(given, 0)
         if log is not None:
             os.dup2(log, 1)
             os.dup2(log, 2)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perago.declare import module_names
 from perago.process.lock_file import LockFile
 
 DIRECTORY = ".names"
@@ -46,7 +47,7 @@ def claim(prefix: str, log_root: Path) -> WorkerName:
 
 def short(modules: Sequence[str], separator: str) -> str:
     """The joined names. If they are too long for a file name, they are cut, and a digest distinguishes the workers."""
-    joined = separator.join(modules)
+    joined = separator.join(map(module_names.label, modules))
     if len(joined) <= LONGEST_LABEL:
         return joined
     return separator.join((joined[: LONGEST_LABEL - 20], hashlib.sha256(" ".join(modules).encode()).hexdigest()[:12]))

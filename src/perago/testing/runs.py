@@ -85,8 +85,9 @@ def run_task(
 ) -> TaskRun:
     """Run one attempt of a task without servers and return how it ended; a failure of the task is not raised.
 
-    `task` is the decorated function, its module, or the module's name. `files` is the input workspace: contents by path, or
-    a folder, which is copied and never changed. `params` is what Conductor would send, or an instance of the params model.
+    `task` is the decorated function, a command task, its module, the module's name, or the path of a task file. `files` is
+    the input workspace: contents by path, or a folder, which is copied and never changed. `params` is what Conductor would
+    send, or an instance of the params model.
 
     The task runs in this process, so that debuggers and monkeypatching work. As in the worker its working directory is its
     workspace, which is not safe while other threads of this process use relative paths. Time limits do not count, and a body

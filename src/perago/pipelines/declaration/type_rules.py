@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from perago.declare.schema_model import SchemaModel
 from perago.pipelines.declaration import model_fields
 from perago.pipelines.declaration.model_fields import Form
 
@@ -77,7 +78,9 @@ def _one_fits(given: Any, wanted: Any, forms: Forms) -> bool:
 
 def _class_fits(given: type, wanted: type, forms: Forms) -> bool:
     if issubclass(given, BaseModel):
-        return issubclass(given, wanted) and issubclass(wanted, BaseModel) and _model_fits(given, wanted, forms)
+        # A model that was made from a JSON Schema has no name of its own: only its fields count.
+        is_same = issubclass(given, wanted) or issubclass(wanted, SchemaModel) or issubclass(given, SchemaModel)
+        return is_same and issubclass(wanted, BaseModel) and _model_fits(given, wanted, forms)
     if issubclass(given, dt.datetime) and not issubclass(wanted, dt.datetime):
         return False  # a moment is a date for Python, but not in JSON
     if wanted is float:
