@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.support import spark_class_archive, worker_harness
+from tests.support import spark as spark_support
+from tests.support import worker_harness
 from tests.support.leftovers import RunTraces
 from tests.support.progress import ProgressLines
 from tests.support.scheduling import SharedStartScheduling
@@ -56,7 +57,7 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 def pytest_configure(config: pytest.Config) -> None:
     """With xdist the controller starts the servers, because no single worker process lives as long as the run."""
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS", "SPARK_LAUNCHER_OPTS"):
-        os.environ.setdefault(name, spark_class_archive.QUICK)
+        os.environ.setdefault(name, spark_support.QUICK_JAVA)
     if hasattr(config, "workerinput"):
         return
     config.pluginmanager.register(ProgressLines(config), "progress-lines")
@@ -185,9 +186,8 @@ def installed_servers() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark_runtime(stack: stacks.Endpoints) -> runtime.SparkRuntime:
-    """What a driver needs. All drivers below this process start from an archive, in half of the usual processor time."""
-    os.environ["SPARK_SUBMIT_OPTS"] = spark_class_archive.java_options(stack)
+def spark_runtime() -> runtime.SparkRuntime:
+    """What a driver needs."""
     return runtime.ensure()
 
 

@@ -12,7 +12,7 @@ from perago.spark import committer_leftovers, driver, driver_directory, engine, 
 from perago.spark.job_monitor import progress
 from perago.spark.session import JobProgress
 
-NEEDED = runtime.SparkRuntime(Path("/java"), (Path("/jars/a.jar"), Path("/jars/b.jar")))
+NEEDED = runtime.SparkRuntime(Path("/java"), Path("/spark"), (Path("/jars/a.jar"), Path("/jars/b.jar")), ("-XX:Quick=a b",))
 ACCESS = LakeAccess("https://lake.example.com", "key-id", "secret-key")
 
 
@@ -22,6 +22,8 @@ def test_local_mode_is_the_default_and_needs_nothing_but_the_machine(tmp_path: P
     assert made["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
     assert made["spark.jars"] == ""
     assert made["spark.sql.session.timeZone"] == "UTC"
+    assert made["spark.driver.defaultJavaOptions"].endswith(' "-XX:Quick=a b"')
+    assert made["spark.hadoop.fs.s3a.input.stream.custom.factory"] == "perago.s3a.SizedStreams"
 
 
 def test_a_cluster_gets_the_jars_shipped_beside_those_that_were_chosen(tmp_path: Path) -> None:
@@ -34,6 +36,7 @@ def test_a_cluster_gets_the_jars_shipped_beside_those_that_were_chosen(tmp_path:
     assert made["spark.executor.memory"] == "3g"
     assert made["spark.sql.session.timeZone"] == "Europe/Berlin"
     assert "spark.driver.host" not in made
+    assert "-XX:Quick" not in made["spark.driver.defaultJavaOptions"]
 
 
 def test_a_conf_file_that_cannot_be_understood_is_refused(tmp_path: Path) -> None:

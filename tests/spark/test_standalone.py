@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 from tests.spark.test_attempts import completed
-from tests.support import spark_class_archive
+from tests.support import spark as spark_support
 from tests.support.attempts import LakeFSAdmin
 from tests.support.spark import SparkHarness
 from tests.support.spark_cluster import Cluster, cluster, once
@@ -27,7 +27,7 @@ SPECULATIVE = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.minTaskRuntime": "100ms",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": spark_class_archive.QUICK,
+    "spark.executor.extraJavaOptions": spark_support.QUICK_JAVA,
     "spark.driver.memory": "512m",
     "spark.executor.cores": "1",
     "spark.driver.host": "127.0.0.1",

@@ -3,7 +3,9 @@
 from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = {
-    "warm driver": {f"tests/spark/test_{name}.py" for name in ("attempts", "delta", "isolation", "tables")},
+    "warm driver": {
+        f"tests/spark/test_{name}.py" for name in ("attempts", "class_archive", "delta", "isolation", "streams", "tables")
+    },
     "own servers": {"tests/dev/test_stack.py", "tests/supervisor/test_kill_servers.py"},
     "built-in tasks": {
         "tests/builtin/test_end_to_end.py",

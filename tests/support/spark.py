@@ -15,6 +15,8 @@ from perago.model import Commit, CommitId, LakeAccess, Listing, Outcome, Workspa
 from perago.operate.protocol_check.dict_task import Files
 from perago.spark import session, workspace
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives for seconds or a few minutes: compiling less costs less than it saves."""
 Body = Callable[[SparkWorkspace], object]
 
 

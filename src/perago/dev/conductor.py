@@ -20,8 +20,6 @@ _NAME = f"conductor-{VERSION}"
 _JAR = f"conductor-server-{VERSION}-boot.jar"
 _DISK = 1 << 30
 _UNPACKED = 1_700_000_000
-_AHEAD_OF_TIME = 25
-"""First Java version with an ahead-of-time cache."""
 _ARCHIVE = "start.cache"
 # The virtual machine writes the start cache when it ends, which can take minutes on a busy machine.
 _TRAINING_GRACE = 300.0
@@ -50,7 +48,7 @@ def install(cache: ArtifactCache) -> InstalledConductor:
     )
     archive = cache.ensure(artifact) / _ARCHIVE
     # If the virtual machine did not write one, Conductor starts without it, more slowly.
-    flags = (_use_flag(runtime, archive),) if archive.exists() else ()
+    flags = runtime.use_archive(archive) if archive.exists() else ()
     return InstalledConductor(runtime, jar, flags, (_NAME, name))
 
 
@@ -123,7 +121,7 @@ def _train(cache: ArtifactCache, installed: InstalledConductor, into: Path, log:
     directory = into.with_name(f"{into.name}.run")
     directory.mkdir()
     archive = into / _ARCHIVE
-    recording = InstalledConductor(installed.java, installed.jar, (_record_flag(installed.java, archive),), installed.artifacts)
+    recording = InstalledConductor(installed.java, installed.jar, (installed.java.record_archive(archive),), installed.artifacts)
     silent = ArtifactCache(cache.root, cache.stop_request, quiet)
     trainee = server(
         silent,
@@ -140,11 +138,3 @@ def _train(cache: ArtifactCache, installed: InstalledConductor, into: Path, log:
         raise
     finally:
         shutil.rmtree(directory)
-
-
-def _record_flag(runtime: Java, archive: Path) -> str:
-    return f"-XX:AOTCacheOutput={archive}" if runtime.major >= _AHEAD_OF_TIME else f"-XX:ArchiveClassesAtExit={archive}"
-
-
-def _use_flag(runtime: Java, archive: Path) -> str:
-    return f"-XX:AOTCache={archive}" if runtime.major >= _AHEAD_OF_TIME else f"-XX:SharedArchiveFile={archive}"

@@ -15,6 +15,8 @@ from perago.provision.artifact_cache import Artifact, ArtifactCache
 OLDEST = 21
 _PROPERTY = re.compile(r"^\s+(java\.vm\.(?:name|version|vendor)|java\.version|os\.arch) = (.*)$", re.MULTILINE)
 _DISK = 1 << 28
+_AHEAD_OF_TIME = 25
+"""First Java version with an ahead-of-time cache, which contains more than an archive of classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,16 @@ class Java:
     major: int
     build: str
     hotspot: bool = True
+
+    def record_archive(self, archive: Path) -> str:
+        """The option with which a virtual machine writes the classes that it has loaded to a file when it ends."""
+        return f"-XX:AOTCacheOutput={archive}" if self.major >= _AHEAD_OF_TIME else f"-XX:ArchiveClassesAtExit={archive}"
+
+    def use_archive(self, archive: Path) -> tuple[str, ...]:
+        """Options with which one starts from such a file. It starts without if the file does not fit, and says nothing."""
+        if self.major >= _AHEAD_OF_TIME:
+            return f"-XX:AOTCache={archive}", "-Xlog:aot*=off", "-Xlog:cds*=off"
+        return f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off"
 
 
 def find(cache: ArtifactCache, oldest: int = OLDEST) -> Java:

@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from perago.declare import spark_workspace
 from perago.errors import RuntimeConfigError
-from perago.spark import runtime
+from perago.spark import runtime, s3a
 from perago.spark.options import SparkOptions
 from perago.spark.session import JobProgress
 
 _NEEDED = ("grpc", "grpc_status", "pandas", "pyarrow", "zstandard")
 _CLASSES = ("org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol")
-_OURS = {"spark.sql.session.timeZone": "UTC", "spark.connect.progress.reportInterval": "1s"}
+_OURS = {"spark.sql.session.timeZone": "UTC", "spark.connect.progress.reportInterval": "1s", **s3a.RANGES}
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
 """Set by pyspark for the whole process and never unset; while it is set, its functions create Connect expressions."""
 _NO_SUCH_CLASS = "UNEXPECTED_CLASS_TYPE"

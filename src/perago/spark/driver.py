@@ -15,10 +15,12 @@ from pyspark.sql import SparkSession
 
 from perago.errors import RuntimeConfigError
 from perago.process.exit_status import ExitStatus
-from perago.spark import driver_directory, options, runtime
+from perago.spark import driver_directory, options, runtime, s3a
 from perago.spark.classic import DRIVER_GONE, ClassicSession, DriverProcess
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
+_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For the virtual machine that only computes the command of the driver, which takes half of the time then."""
 _END_SECONDS = 10.0
 _DYING_SECONDS = 1.0
 """Time between the end of the driver's sockets and its exit status."""
@@ -48,10 +50,11 @@ class Driver:
         assert self._session is not None  # noqa: S101  start has just made it
         return ClassicSession(self._session, settings, _OWN_DRIVER if self._owns_driver else _FOREIGN_DRIVER)
 
-    def close(self) -> None:
+    def close(self, seconds: float = _END_SECONDS) -> None:
+        """Stop the driver, and kill it if it has not ended after this time."""
         self._session = None
         if self._owns_driver:
-            _stop_driver()
+            _stop_driver(seconds)
             self._owns_driver = False
         self._remove_directory()
 
@@ -87,15 +90,16 @@ def start_properties(chosen: Mapping[str, str], needed: runtime.SparkRuntime, di
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
-        # Not `extraJavaOptions`, which are reserved for operators.
-        "spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile={_LOG4J.as_uri()} -Djava.io.tmpdir="{directory}"',
+        "spark.driver.defaultJavaOptions": _java_options(directory),
         "spark.hadoop.hadoop.tmp.dir": "/tmp/perago-hadoop-${user.name}",  # noqa: S108  on executors, which may be elsewhere
         "spark.jars": ",".join(filter(None, [jars, chosen.get("spark.jars")])),
+        **{f"spark.hadoop.{key}": value for key, value in s3a.SIZED_STREAMS.items()},
     }
     if not options.is_local(chosen):
         return {**common, **chosen, "spark.jars": common["spark.jars"]}
     here = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, needed.jars)),
+        "spark.driver.defaultJavaOptions": _java_options(directory, *needed.java_options),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.hadoop.hadoop.tmp.dir": str(directory / "hadoop"),
@@ -105,12 +109,21 @@ def start_properties(chosen: Mapping[str, str], needed: runtime.SparkRuntime, di
     return {**common, **here, **chosen}
 
 
+def _java_options(directory: Path, *more: str) -> str:
+    """For `defaultJavaOptions`, because `extraJavaOptions` are reserved for operators."""
+    ours = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", f"-Djava.io.tmpdir={directory}", *more]
+    return " ".join(f'"{option}"' for option in ours)
+
+
 def start_environment(needed: runtime.SparkRuntime, file: Path, properties: Mapping[str, str]) -> dict[str, str]:
     arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     common = {"JAVA_HOME": str(needed.java_home), "PYSPARK_SUBMIT_ARGS": f"--properties-file '{file}' {arguments}"}
     if not options.is_local(properties):
         return common
-    return {**common, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(file.parent)}
+    here = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(file.parent)}
+    # Spark's scripts would otherwise start a Python to look for it.
+    start = {"SPARK_HOME": str(needed.spark_home), "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER)}
+    return {**common, **here, **start}
 
 
 @contextlib.contextmanager
@@ -165,7 +178,7 @@ def _is_alive(session: SparkSession) -> bool:
         return False
 
 
-def _stop_driver() -> None:
+def _stop_driver(seconds: float = _END_SECONDS) -> None:
     """End the driver of this process, in whatever state it is, and reset pyspark."""
     context: Any = SparkContext
     gateway = context._gateway  # noqa: SLF001
@@ -174,7 +187,7 @@ def _stop_driver() -> None:
     with contextlib.suppress(*DRIVER_GONE):
         if context._active_spark_context is not None:  # noqa: SLF001
             context._active_spark_context.stop()  # noqa: SLF001
-    _reset_pyspark(gateway)
+    _reset_pyspark(gateway, seconds)
 
 
 def _kill_driver() -> None:
@@ -198,22 +211,22 @@ _OWN_DRIVER = DriverProcess(_kill_driver, _exit_status)
 _FOREIGN_DRIVER = DriverProcess(lambda: None, lambda: None)
 
 
-def _reset_pyspark(gateway: Any) -> None:
+def _reset_pyspark(gateway: Any, seconds: float = _END_SECONDS) -> None:
     context: Any = SparkContext
     with contextlib.suppress(*DRIVER_GONE):
         gateway.shutdown()
-    _end_process(gateway.proc)
+    _end_process(gateway.proc, seconds)
     context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001
     sessions: Any = SparkSession
     sessions._instantiatedSession = sessions._activeSession = None  # noqa: SLF001
 
 
-def _end_process(process: "subprocess.Popen[bytes]") -> None:
+def _end_process(process: "subprocess.Popen[bytes]", seconds: float) -> None:
     """A driver ends when its standard input is closed; otherwise kill it."""
     with contextlib.suppress(OSError):
         process.stdin.close() if process.stdin is not None else None
     try:
-        process.wait(_END_SECONDS)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -3,7 +3,19 @@
 from urllib.parse import urlsplit
 
 from perago.model import LakeAccess, Repository
+from perago.spark import stream_jar
 
+SIZED_STREAMS = {
+    # S3A's default, the analytics stream, keeps an entry for every object that was read until the driver ends (HADOOP-20058), and
+    # its first read of a large object takes longer than by ranges.
+    "fs.s3a.input.stream.type": "custom",
+    "fs.s3a.input.stream.custom.factory": stream_jar.FACTORY,
+    # Objects up to this size are read with one request instead of three.
+    "fs.s3a.prefetch.block.size": str(8 << 20),
+}
+"""For drivers that have Perago's jar."""
+RANGES = {"fs.s3a.input.stream.type": "classic"}
+"""For a Connect server, which does not have it."""
 _COMMITTERS = {
     # Tasks upload without completing; the driver completes what it accepted. This is safe when executors die or race, and takes
     # one request per file, where a rename would copy every byte.
