@@ -79,6 +79,18 @@ def test_rivals_may_be_listed_before_the_commit_but_are_revoked_after_it(scene: 
     ]
 
 
+@pytest.mark.parametrize(("seconds", "listings"), [(0.5, 2), (1.5, 4)])
+def test_rivals_are_listed_again_after_a_commit_that_took_long(memory: AttemptScene, seconds: float, listings: int) -> None:
+    now = [5.0]
+    polled, tap = memory.start(), RecordingTap(memory.lake)
+    tap.after["commit_branch"] = lambda: now.append(now[-1] + seconds)
+    execution = memory.execution(polled.attempt, writing(x=b"2"), tap)
+    done = transaction.run(replace(execution, begin=at_once, clock=lambda: now[-1]), polled.input)
+    assert done.status is TaskStatus.COMPLETED
+    assert tap.verbs.count("branches") == listings
+    assert tap.verbs.index("merge") > max(number for number, verb in enumerate(tap.verbs) if verb == "branches")
+
+
 def test_an_attempt_with_requests_in_threads_publishes(scene: AttemptScene) -> None:
     published = ref_of(run(scene, scene.start(), RecordingTap(scene.lake)))
     assert scene.head().id == published != scene.a

@@ -32,6 +32,8 @@ from perago.protocol import commit_labels, decision, head, rivals, staging_names
 
 _SMALL_BYTES = 1 << 20
 _SMALL_FILES = 16
+_RECENT_SECONDS = 1.0
+"""Rivals that were listed earlier than this are listed again, with the attempt fence, once the change is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,10 @@ class Publication:
         if staged is None:
             rivals_found.discard()
             return self.publish(None)
-        return self._publish(staged, self._claim(rivals_found.result(), competes=True))
+        found = rivals_found.result()
+        if self.execution.clock() - found.listed_at > _RECENT_SECONDS:
+            found = self._find_rivals(competes=True)
+        return self._publish(staged, self._claim(found, competes=True))
 
     @property
     def _is_small(self) -> bool:
@@ -150,11 +155,12 @@ class Publication:
         return found.own
 
     def _list_rivals(self, but: BranchName | None = None) -> "_Rivals":
+        listed_at = self.execution.clock()
         found = self.branch.list_rivals(but=[self.staging.name] if but is None else [self.staging.name, but])
         own = self.execution.require_current()
         known = [self.branch.ask_about(name) for name in found]
         live = [rival for rival in known if rivals.is_live(rival, self.staging.attempt)]
-        return _Rivals(own, known, live, next((rival for rival in live if rivals.precedes(rival, own)), None))
+        return _Rivals(listed_at, own, known, live, next((rival for rival in live if rivals.precedes(rival, own)), None))
 
     # revoked by another attempt
 
@@ -313,6 +319,7 @@ class Publication:
 class _Rivals:
     """The other staging branches of the target, found before the fence whose answer is `own`."""
 
+    listed_at: float
     own: Snapshot
     known: Sequence[rivals.Rival]
     live: Sequence[rivals.Rival]
