@@ -11,10 +11,9 @@ from perago import WorkspaceSpec, task
 from perago.local_run import changes, table_changes, table_files
 from perago.local_run.changes import ChangeKind
 from perago.local_run.folder_lake import Stored
-from perago.local_run.table_changes import TableChange
 from perago.model import ObjectPath
 from perago.terminal import diff_view, table_view
-from perago.testing import run_task
+from perago.testing import TableChange, TableSide, run_task
 
 Side = dict[ObjectPath, Stored]
 
@@ -137,8 +136,8 @@ def test_small_text_keeps_its_lines_and_large_text_gets_its_rows(folder: Folder)
     lines = b"".join(b'%d,"a\nb"\n' % number for number in range(20_000))
     large = folder.side({"big.csv": b"id,name\n" + lines, "big.jsonl": b'{"a": 1, "b": null}\n' * 40_000})
     csv_table, json_table = table_changes.between({}, large, "")
-    assert csv_table.after == table_changes.TableSide(1, 20_000, {"id": "", "name": ""})
-    assert json_table.after == table_changes.TableSide(1, 40_000, {"a": "", "b": ""})
+    assert csv_table.after == TableSide(1, 20_000, {"id": "", "name": ""})
+    assert json_table.after == TableSide(1, 40_000, {"a": "", "b": ""})
 
 
 def test_text_in_several_files_has_a_line_before_its_files(folder: Folder) -> None:

@@ -51,11 +51,17 @@ def _tasks_of_run(servers: Servers, text: str, step: str) -> Sequence[Json]:
         raise SetupError(
             f"Conductor at {servers.workflows.url} knows no task and no run {text}; perago runs lists the newest runs"
         )
-    named = [task for task in found if step in {"", str(task.get("referenceTaskName"))}]
+    named = [task for task in found if step in {"", *_names(task)}]
     if not named:
         known = ", ".join(sorted({str(task.get("referenceTaskName")) for task in found}))
         raise SetupError(f"run {run} has no step {step}; it has {known}")
     return named
+
+
+def _names(task: Json) -> set[str]:
+    """The reference name; in a loop also the one without the number of the iteration."""
+    reference = str(task.get("referenceTaskName"))
+    return {reference, reference.removesuffix(f"__{task.get('iteration')}")}
 
 
 def _repositories(tasks: Sequence[Json]) -> Sequence[Repository]:
