@@ -99,8 +99,18 @@ def test_the_schema_of_the_model_accepts_what_the_schema_accepts(inner: Json, va
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("integer", "1"), ("integer", True), ("integer", 1.5), ("number", "1"), ("number", True)]
-    + [("string", 1), ("boolean", 1), ("boolean", "true"), ("null", 0), ("null", "")],
+    [
+        ("integer", "1"),
+        ("integer", True),
+        ("integer", 1.5),
+        ("number", "1"),
+        ("number", True),
+        ("string", 1),
+        ("boolean", 1),
+        ("boolean", "true"),
+        ("null", 0),
+        ("null", ""),
+    ],
 )
 def test_values_are_not_converted(name: str, value: object) -> None:
     assert not accepts(closed(a={"type": name}), {"a": value})

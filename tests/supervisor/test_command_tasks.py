@@ -1,12 +1,17 @@
 """Command tasks in a worker: their environment, their output, their end when the attempt is cancelled, and reloading."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
-from tests.support.command_kill_matrix import processes
+from tests.support import kill_matrix
+from tests.support.command_kill_matrix import CommandTask, processes
+from tests.support.local_kill_matrix import PHASES
 from tests.support.waiting import eventually
 from tests.support.worker_harness import WorkerHarness
 
+from perago.dev.stack import Endpoints
 from perago.model import WorkflowId
 
 TASK = """
@@ -90,6 +95,24 @@ def test_a_worker_serves_a_task_file(harness: WorkerHarness) -> None:
     assert harness.ended(say(harness, do="more")) == "COMPLETED"
     assert worker.stop() == 0
     assert harness.left_workspaces(of_idle_executors=True) == []
+
+
+def test_a_command_that_ends_after_its_attempt_was_given_to_another_worker_publishes_nothing(
+    stack: Endpoints, tmp_path: Path
+) -> None:
+    """The supervisor is stopped while the command runs, so its lease expires; it continues after the retry was accepted."""
+    body = next(phase for phase in PHASES if phase.name == "body")
+    with kill_matrix.prepare(stack, tmp_path / "harness", CommandTask(), response="3") as matrix:
+        late = matrix.worker()
+        cell = matrix.begin(body)
+        os.kill(late.pid, signal.SIGSTOP)
+        other = matrix.worker()
+        cell.gate.open()
+        assert kill_matrix.ended_after_timeout(matrix.harness, cell.workflow) == "COMPLETED"
+        os.kill(late.pid, signal.SIGCONT)
+        line = late.until("attempt")
+        assert (line["status"], line["delivery"]) == ("FAILED", "superseded")
+        cell.check_at_end(other)
 
 
 def test_its_files_are_watched(harness: WorkerHarness) -> None:

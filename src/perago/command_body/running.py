@@ -93,18 +93,20 @@ class _Process:
             raise CommandFailed(f"the command {ExitStatus(self.code)}{said}")
 
     def _ask_to_end(self) -> None:
-        if not self._is_asked_to_end:
+        if not self._is_asked_to_end and self.child.exit_code() is None:
             self._is_asked_to_end = True
             self.child.begin_stop()
 
     def _has_ended(self) -> bool:
-        """Pass on output for a moment; whether the command and everything that it started have ended."""
+        """Whether the command and everything that it started have ended; if not, pass on output for a moment."""
+        if self.child.exit_code() is not None:
+            return True
         readers = {stream.reader: stream for stream in self.streams if not stream.is_at_end}
         readable, _, _ = select.select([self.child.descriptor, *readers], [], [], _TICK)
         for descriptor in readable:
             if (stream := readers.get(descriptor)) is not None and stream.read() and stream.is_full:
                 time.sleep(_PAUSE_OF_FULL_OUTPUT)
-        return self.child.descriptor in readable and self.child.exit_code() is not None
+        return False
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ class Command:
     def missing_program(self) -> str | None:
         """Why the program cannot be started on this machine; None if it seems that it can."""
         program = self.line[0]
-        if "/" not in program and shutil.which(program) is None:
+        if "/" not in program and not _is_in_path(program):
             return f"the program {program!r} is not in the PATH of this machine; install it, or write its path"
         return _file_fault(Path(program)) if "/" in program else None
 
@@ -113,11 +112,18 @@ _LONGEST_PATH = 4096
 def _program_problems(given: str, command: Command) -> Iterator[Problem]:
     program = Path(command.line[0])
     if "/" not in given:
-        if shutil.which(given) is None and (command.directory / given).is_file():
+        if not _is_in_path(given) and (command.directory / given).is_file():
             what = f"{given!r} is not in the PATH, but a file beside the declaration; write './{given}'"
             yield Problem("command[0]", what)
     elif fault := _file_fault(program):
         yield Problem("command[0]", fault)
+
+
+def _is_in_path(program: str) -> bool:
+    # Imported here because it takes longer than the rest of a declaration, and few tasks are commands.
+    import shutil  # noqa: PLC0415
+
+    return shutil.which(program) is not None
 
 
 def _file_fault(program: Path) -> str | None:
