@@ -72,7 +72,7 @@ def test_it_is_made_again_for_another_spark_and_replaces_that_of_the_same_place(
     assert class_archive.java_options(cache, JAVA, spark, ()) != first
     assert len(archives(cache)) == 2
     shutil.rmtree(other)
-    (spark / "jars" / "spark.jar").write_text("a third")
+    (spark / "jars" / "spark.jar").write_text("a third one")
     class_archive.java_options(cache, JAVA, spark, ())
     assert len(archives(cache)) == 1
     assert len(recordings) == 4

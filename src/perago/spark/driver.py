@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from perago.errors import RuntimeConfigError
 from perago.process.exit_status import ExitStatus
-from perago.spark import driver_directory, options, runtime, s3a
+from perago.spark import driver_directory, options, runtime, s3a, warm_up
 from perago.spark.classic import DRIVER_GONE, ClassicSession, DriverProcess
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
@@ -74,7 +74,7 @@ class Driver:
         self._owns_driver = True
         try:
             with _environment(start_environment(needed, file, properties)), _keep_sigint_handler():
-                return SparkSession.builder.getOrCreate()
+                return _start()
         except DRIVER_GONE as error:
             _stop_driver()
             raise RuntimeConfigError(f"Spark does not start with master {properties['spark.master']}: {_line(error)}") from error
@@ -151,6 +151,13 @@ def _keep_sigint_handler() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _start() -> SparkSession:
+    context: Any = SparkContext
+    context._ensure_initialized()  # noqa: SLF001  starts the virtual machine
+    with warm_up.beside(context._jvm):  # noqa: SLF001
+        return SparkSession.builder.getOrCreate()
 
 
 def _existing_session() -> SparkSession | None:
