@@ -121,11 +121,10 @@ class Certification:
         with contextlib.closing(Scene(self.servers, team, self.command.task_type, repository)) as scene:
             scene.open()
             team.ensure(workers)
-            team.heal()
             try:
                 return scenario.procedure(scene)
             finally:
-                team.heal()
+                team.end_faults()
                 self.leftovers[scenario.name] = scene.leftovers()
 
     def _judge_leftovers(self) -> Result:

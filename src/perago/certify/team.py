@@ -41,6 +41,7 @@ class Team:
         self._command = command
         self._name = name
         self._workers: list[WorkerProcess] = []
+        self._held: list[HeldRequest] = []
         self._started = 0
 
     def ensure(self, count: int) -> None:
@@ -75,44 +76,59 @@ class Team:
             worker.require_running()
             return worker.has_polled
 
+        began = time.monotonic()
         try:
             self.patience.until(polled, "a poll", START_SECONDS)
         except NotReached as error:
             raise SetupError(
                 f"the worker did not poll Conductor at CONDUCTOR_SERVER_URL for tasks of type {self._command.task_type} within "
-                f"{START_SECONDS:.0f} s; {worker.last_words()}"
+                f"{time.monotonic() - began:.0f} s; {worker.last_words()}"
             ) from error
 
     # faults
 
-    def heal(self) -> None:
-        """No request fails any more."""
-        for worker in self._workers:
-            worker.conductor.heal()
-            worker.lakefs.heal()
+    def end_faults(self) -> None:
+        """No request fails any more, and those that are still held are dropped."""
+        self._clear_rules()
+        for held in self._held:
+            if not held.released.is_set():
+                held.drop()
+        self._held.clear()
 
     def on_lakefs(self, pattern: str, fault: Fault) -> None:
+        """The next request of each worker that matches the pattern."""
+        self._remember(fault)
         for worker in self._workers:
             worker.lakefs.on(pattern, fault)
 
     def on_report(self, workflow_id: str, fault: Fault) -> None:
         """The next report of a completed task of the workflow."""
+        self._remember(fault)
         for worker in self._workers:
             worker.conductor.on(REPORT, fault, containing=("COMPLETED", workflow_id))
 
-    def sender(self, held: HeldRequest) -> WorkerProcess:
-        """The worker whose request is held."""
+    def _remember(self, fault: Fault) -> None:
+        if isinstance(fault, HeldRequest):
+            self._held.append(fault)
+
+    def _clear_rules(self) -> None:
+        for worker in self._workers:
+            worker.conductor.heal()
+            worker.lakefs.heal()
+
+    def _sender(self, held: HeldRequest) -> WorkerProcess:
         return next(worker for worker in self._workers if held.proxy is worker.conductor or held.proxy is worker.lakefs)
 
     def until_held(self, held: HeldRequest, what: str) -> WorkerProcess:
-        """The worker that sent the request. `NotReached` if none does."""
+        """The worker that sent the request. `NotReached` if none does. Faults for further requests are removed."""
 
         def reached() -> bool:
             self.revive()
             return held.reached.is_set()
 
         self.patience.until(reached, what)
-        return self.sender(held)
+        self._clear_rules()
+        return self._sender(held)
 
     def until_quiet(self, repository: Repository) -> None:
         """No worker has written to the repository for a moment. Returns also if they do not stop writing."""

@@ -33,7 +33,9 @@ class WorkerCommand:
     conductor: ConductorAccess
     lakefs: LakeAccess
     directory: Path
-    """For the logs and files of all workers of the run."""
+    """For the files of all workers of the run."""
+    logs: Path
+    """For their output, a file for each process."""
 
     def words(self) -> list[str]:
         """`SetupError` if the command line cannot be split into words."""
@@ -73,7 +75,7 @@ class WorkerProcess:
 
     def __init__(self, command: WorkerCommand, name: str, domain: str) -> None:
         self.name = name
-        self.log = command.directory / f"{name}.log"
+        self.log = command.logs / f"{name}.log"
         self._task_type = command.task_type
         with contextlib.ExitStack() as opened:
             self.conductor = opened.enter_context(FaultProxy(command.conductor.url, amend=_domain_adder(domain)))

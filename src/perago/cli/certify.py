@@ -51,6 +51,11 @@ Configured = Annotated[
 ]
 TimeLimit = Annotated[str, typer.Option("--time-limit", metavar="DURATION", help="What has not run by then is not reached.")]
 
+LogDir = Annotated[
+    Path | None,
+    typer.Option("--log-dir", metavar="DIR", help="Keep the output of the workers in this directory.", file_okay=False),
+]
+
 
 def certify(
     worker: Worker,
@@ -58,6 +63,7 @@ def certify(
     only: Only = None,
     configured_servers: Configured = False,
     time_limit: TimeLimit = "5m",
+    log_dir: LogDir = None,
     as_json: _inputs.AsJson = False,
 ) -> None:
     """Check that a worker follows the publication protocol.
@@ -71,9 +77,11 @@ def certify(
     Exit codes: 0 all held, 1 something is broken or was not reached (or an error), 2 wrong usage.
     """
     wanted, limit = _scenarios(only or ()), _duration(time_limit)
+    if log_dir is not None:
+        _make_directory(log_dir)
     if problems := list(task_names.name_problems(task)):
         raise typer.BadParameter(str(problems[0]), param_hint="--task")
-    with _opened(configured=configured_servers) as place, _command(worker, task, place) as command:
+    with _opened(configured=configured_servers) as place, _command(worker, task, place, log_dir) as command:
         results: list[Result] = []
         with servers.connect(place.lakefs, place.conductor) as both:
             for result in Certification(both, command, Patience(limit), wanted).run(place.tick):
@@ -113,9 +121,10 @@ def _opened(*, configured: bool) -> Generator[_Place]:
 
 
 @contextlib.contextmanager
-def _command(line: str, task: str, place: _Place) -> Generator[WorkerCommand]:
+def _command(line: str, task: str, place: _Place, log_dir: Path | None) -> Generator[WorkerCommand]:
     with tempfile.TemporaryDirectory(prefix="perago-certify-") as directory:
-        yield WorkerCommand(line, task, place.conductor, place.lakefs, Path(directory))
+        logs = Path(directory) if log_dir is None else log_dir.absolute()
+        yield WorkerCommand(line, task, place.conductor, place.lakefs, Path(directory), logs)
 
 
 def _scenarios(given: Sequence[str]) -> Sequence[str]:
@@ -131,6 +140,13 @@ def _duration(text: str) -> float:
         return human_units.seconds(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--time-limit") from error
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"{directory} cannot be made: {error.strerror}", param_hint="--log-dir") from error
 
 
 def _show_progress(result: Result) -> None:

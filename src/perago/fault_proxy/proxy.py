@@ -107,7 +107,7 @@ class Server:
         """The request with the upstream's own name as its host."""
         if self._upstream is None or _SIGNED in request.head.lower():
             return request
-        host = f"\\1{self._upstream.netloc}".encode()
+        host = f"\\g<1>{self._upstream.netloc}".encode()
         return Message(re.sub(rb"(?i)(\r\nhost: *)[^\r]*", host, request.head, count=1), request.body)
 
     def close(self) -> None:

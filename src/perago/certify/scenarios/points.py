@@ -16,7 +16,7 @@ def start_with_fault_at_report(scene: Scene, fault: Fault, response: int = contr
     held = HeldRequest()
     scene.team.on_lakefs(writing(scene.repository), held)
     run = scene.start(response=response)
-    scene.team.on_report(run.id, fault)
     scene.team.until_held(held, FIRST_WRITE)
+    scene.team.on_report(run.id, fault)
     held.release()
     return run
