@@ -62,6 +62,7 @@ def task_input(workspace: WorkspaceRef, text: str) -> Json:
 
 def accepted_commit(task: Json) -> CommitId | None:
     """The commit that the output of a task names; None where it names none."""
-    workspace = (task.get("outputData") or {}).get("workspace")
-    ref = workspace.get("ref") if isinstance(workspace, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]  checked below
+    output: Any = task.get("outputData")
+    workspace: Any = output.get("workspace") if isinstance(output, dict) else None  # pyright: ignore[reportUnknownMemberType]  JSON
+    ref: Any = workspace.get("ref") if isinstance(workspace, dict) else None  # pyright: ignore[reportUnknownMemberType]  JSON
     return CommitId(ref) if isinstance(ref, str) and ref else None

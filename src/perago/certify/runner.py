@@ -4,7 +4,7 @@ import contextlib
 import queue
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -30,6 +30,8 @@ class Certification:
     command: WorkerCommand
     patience: Patience
     only: Collection[str] = ()
+    namespace: str = ""
+    """Below which the repositories keep their objects; empty for the default of lakeFS."""
     leftovers: dict[str, Sequence[BranchName]] = field(default_factory=dict[str, Sequence[BranchName]])
     id: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -119,7 +121,7 @@ class Certification:
             raise NotReached("the time limit of the run was over")
         repository = Repository(f"certify-{self.id}-{scenario.name}"[:63].rstrip("-"))
         with contextlib.closing(Scene(self.servers, team, self.command.task_type, repository)) as scene:
-            scene.open()
+            scene.open(self.namespace)
             team.ensure(workers)
             try:
                 return scenario.procedure(scene)
@@ -136,7 +138,7 @@ class Certification:
     # the task type
 
     @contextlib.contextmanager
-    def _registered_task_type(self) -> Iterator[None]:
+    def _registered_task_type(self) -> Generator[None]:
         conductor, name = self.servers.conductor, TaskType(self.command.task_type)
         held = conductor.task_definition(name)
         if held is not None and held.get("ownerEmail") != contract.OWNER:

@@ -34,9 +34,11 @@ class Scene:
     base: CommitId = field(init=False)
     runs: list["Run"] = field(default_factory=list["Run"])
 
-    def open(self) -> None:
-        settings = self.servers.settings
-        settings.create_repository(self.repository, import_folder.default_namespace(self.servers, self.repository), MAIN)
+    def open(self, namespace: str) -> None:
+        """Make the repository, with its objects below the namespace, or where lakeFS keeps them by default."""
+        settings, default = self.servers.settings, import_folder.default_namespace
+        place = f"{namespace.rstrip('/')}/{self.repository}" if namespace else default(self.servers, self.repository)
+        settings.create_repository(self.repository, place, MAIN)
         upload(self.servers.lake, self.repository, MAIN, _SEED, b"kept by every task\n")
         self.base = self.servers.lake.commit_branch(self.repository, MAIN, "seed", {}).id
         settings.create_branch(self.repository, TARGET, self.base)

@@ -24,7 +24,7 @@ class Output(BaseModel):
     name=os.environ.get(contract.TASK_TYPE_VARIABLE, contract.DEFAULT_TASK_TYPE),
     owner_email=contract.OWNER,
     description="Writes one new file, for perago certify.",
-    workspace=WorkspaceSpec(prefix=""),
+    workspace=WorkspaceSpec(prefix="/"),
     controls=TaskControls(
         retry=RetryPolicy(count=contract.RETRIES, delay_seconds=0),
         timeout=TimeoutPolicy(response_seconds=contract.SHORT_RESPONSE_SECONDS, policy="RETRY"),

@@ -9,7 +9,7 @@ from perago.certify.verdict import Interrupted, NotReached
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 """How long one step of a scenario may take. A worker needs milliseconds to seconds for it; a busy machine longer."""
 _SHORTEST, _LONGEST = 0.02, 0.25
 

@@ -24,6 +24,7 @@ from perago.dev import stack as stacks
 from perago.errors import SetupError
 from perago.model import LakeAccess
 from perago.operate import servers
+from perago.process.stop_request import StopRequested
 from perago.settings import ConductorAccess, missing_lakefs
 from perago.terminal import console
 
@@ -51,17 +52,28 @@ Configured = Annotated[
 ]
 TimeLimit = Annotated[str, typer.Option("--time-limit", metavar="DURATION", help="What has not run by then is not reached.")]
 
+Namespace = Annotated[
+    str,
+    typer.Option(
+        "--storage-namespace",
+        metavar="URL",
+        help="With --configured-servers: where the repositories keep their objects, such as s3://bucket/name.",
+        show_default=False,
+    ),
+]
 LogDir = Annotated[
     Path | None,
     typer.Option("--log-dir", metavar="DIR", help="Keep the output of the workers in this directory.", file_okay=False),
 ]
 
 
-def certify(
+def certify(  # noqa: PLR0913 - one parameter per option
+    *,
     worker: Worker,
     task: Task = contract.DEFAULT_TASK_TYPE,
     only: Only = None,
     configured_servers: Configured = False,
+    storage_namespace: Namespace = "",
     time_limit: TimeLimit = "5m",
     log_dir: LogDir = None,
     as_json: _inputs.AsJson = False,
@@ -77,6 +89,8 @@ def certify(
     Exit codes: 0 all held, 1 something is broken or was not reached (or an error), 2 wrong usage.
     """
     wanted, limit = _scenarios(only or ()), _duration(time_limit)
+    if storage_namespace and not configured_servers:
+        raise typer.BadParameter("only for --configured-servers", param_hint="--storage-namespace")
     if log_dir is not None:
         _make_directory(log_dir)
     if problems := list(task_names.name_problems(task)):
@@ -84,7 +98,8 @@ def certify(
     with _opened(configured=configured_servers) as place, _command(worker, task, place, log_dir) as command:
         results: list[Result] = []
         with servers.connect(place.lakefs, place.conductor) as both:
-            for result in Certification(both, command, Patience(limit), wanted).run(place.tick):
+            certification = Certification(both, command, Patience(limit), wanted, storage_namespace)
+            for result in certification.run(place.tick):
                 results.append(result)
                 _show_progress(result)
     results.sort(key=lambda result: catalog.names().index(result.name))
@@ -117,7 +132,10 @@ def _opened(*, configured: bool) -> Generator[_Place]:
     _inputs.show_warnings()
     with dev.running(stacks.StackOptions()) as stack:
         keys = LakeAccess(stack.lakefs_url, stack.access_key_id, stack.secret_access_key)
-        yield _Place(ConductorAccess(stack.conductor_url), keys, stack.wait)
+        try:
+            yield _Place(ConductorAccess(stack.conductor_url), keys, stack.wait)
+        except StopRequested:
+            raise typer.Abort from None  # for `dev.running`, a stop while the servers run would be a success
 
 
 @contextlib.contextmanager

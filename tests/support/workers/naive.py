@@ -6,7 +6,6 @@ A script for `perago certify`. Standard library only, like a worker in any other
 import base64
 import json
 import os
-import urllib.error
 import urllib.parse
 import urllib.request
 import uuid

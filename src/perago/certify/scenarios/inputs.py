@@ -62,8 +62,9 @@ def stale_no_change(scene: Scene) -> str:
 def _again(scene: Scene, text: str) -> str:
     first = scene.start()
     outcomes.require_only_accepted(scene, first)
-    outcomes.require_refused(scene, scene.start(text))
-    return outcomes.require_history_of(scene, first)
+    second = scene.start(text)
+    outcomes.require_refused(scene, second)
+    return f"{outcomes.require_history_of(scene, first)}; the second run: {second.outcome()}"
 
 
 def tag_as_branch(scene: Scene) -> str:

@@ -32,9 +32,9 @@ def require_untouched(scene: Scene) -> None:
 
 def require_refused(scene: Scene, run: Run) -> None:
     """The workflow ended without an accepted result."""
-    status = run.ended()
-    if status == COMPLETED:
-        raise Broken(f"the attempt was not refused; it was accepted with {', '.join(run.accepted())}; {scene.describe()}")
+    if run.ended() == COMPLETED:
+        named = ", ".join(commit[:12] for commit in run.accepted()) or "no commit"
+        raise Broken(f"the attempt was not refused; it was accepted with {named}; {scene.describe()}")
 
 
 def _what_is_wrong(scene: Scene, run: Run) -> str:
