@@ -43,6 +43,7 @@ class Team:
         self._workers: list[WorkerProcess] = []
         self._held: list[HeldRequest] = []
         self._started = 0
+        self._last_words = ""
 
     def ensure(self, count: int) -> None:
         """At least so many workers run, and have asked for tasks. `SetupError` if one does not."""
@@ -63,11 +64,12 @@ class Team:
             if worker.is_running():
                 yield worker
             else:
+                self._last_words = worker.last_words()
                 worker.close()
 
     def _start(self) -> WorkerProcess:
         if self._started == _MOST_RESTARTS:
-            raise NotReached(f"the worker ended by itself again and again; {self._workers[-1].last_words()}")
+            raise NotReached(f"the worker ended by itself again and again; {self._last_words}")
         self._started += 1
         return WorkerProcess(self._command, f"{self._name}-{self._started}", self.domain)
 
