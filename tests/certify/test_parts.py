@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import urllib3
+from tests.support import manual
 from tests.support.fault_proxy import FaultProxy, HeldRequest, answer
 
 from perago.certify import catalog, contract, team, worker_process
@@ -79,6 +80,19 @@ def test_every_scenario_has_a_name_and_says_what_is_tried() -> None:
     names = catalog.names()
     assert len(names) == len(set(names)) > 20
     assert all(scenario.attempted.endswith(".") for scenario in catalog.scenarios())
+
+
+def test_manual_lists_the_scenarios() -> None:
+    rows = manual.rows(manual.DOCS / "how-to" / "certify-a-worker.md", "The scenarios")[1:]
+    assert [row[0].strip("`") for row in rows] == catalog.names()
+
+
+def test_manual_names_the_variables_of_the_worker() -> None:
+    page = (manual.DOCS / "how-to" / "certify-a-worker.md").read_text()
+    assert f"`{contract.TASK_TYPE_VARIABLE}`" in page
+    assert f"`{contract.DEFAULT_TASK_TYPE}`" in page
+    seconds = f"{contract.SHORT_RESPONSE_SECONDS} or {contract.LONG_RESPONSE_SECONDS} seconds"
+    assert seconds in " ".join(page.split())
 
 
 def test_wait_ends_with_its_deadline_the_limit_of_the_run_or_a_stop() -> None:
