@@ -11,6 +11,7 @@ from tests.support.fault_proxy import FaultProxy, HeldRequest, answer
 from perago.certify import catalog, contract, team, worker_process
 from perago.certify.verdict import Interrupted, NotReached
 from perago.certify.waiting import Patience
+from perago.cli import commands
 from perago.fault_proxy.messages import Message
 from perago.model import BranchName, Repository
 
@@ -145,3 +146,28 @@ def test_proxy_names_the_upstream_as_host_unless_the_request_is_signed() -> None
     assert b"Host: " + there in hosts[0]
     assert b"Host: " + here in hosts[1]
     pool.clear()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--worker", "no-such-program -x"], "there is no program 'no-such-program' on PATH"),
+        (["--worker", "'unclosed"], "is not a command line: No closing quotation"),
+        (["--worker", "''"], "it is empty; write the command that starts your worker"),
+        (
+            ["--worker", "true", "--only", "no-such-scenario"],
+            "there is no scenario 'no-such-scenario'; there are plain-publication,",
+        ),
+        (["--worker", "true", "--time-limit", "soon"], "--time-limit"),
+        (["--worker", "true", "--task", "two words"], "--task"),
+        (["--worker", "true", "--storage-namespace", "s3://x"], "only for --configured-servers"),
+        (["--worker", "true", "--log-dir", "/proc/nowhere"], "--log-dir: /proc/nowhere cannot be made"),
+        ([], "missing option '--worker'"),
+    ],
+)
+def test_wrong_usage_is_one_line_before_anything_starts(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands.run(["certify", *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line

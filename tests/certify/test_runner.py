@@ -101,7 +101,7 @@ def prepare(monkeypatch: pytest.MonkeyPatch, first: Callable[[], str], *others: 
 
 def certification(servers: FakeServers, *only: str, patience: Patience | None = None) -> Certification:
     access = ConductorAccess("http://127.0.0.1:1/api"), LakeAccess("http://127.0.0.1:1", "k", "s")
-    command = WorkerCommand("true", "t", *access, Path(), Path())
+    command = WorkerCommand(["true"], "t", *access, Path(), Path())
     return Certification(cast("Servers", servers), command, patience or Patience(60), only, "s3://bucket")
 
 

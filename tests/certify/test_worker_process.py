@@ -40,15 +40,15 @@ def server() -> Iterator[FaultProxy]:
         yield upstream
 
 
-def command_for(folder: Path, server: FaultProxy, line: str) -> WorkerCommand:
+def command_for(folder: Path, server: FaultProxy, *words: str) -> WorkerCommand:
     access = ConductorAccess(f"{server.url}/api", "key", "secret"), LakeAccess(server.url, "key", "secret")
-    return WorkerCommand(line, "a-type", *access, folder, folder)
+    return WorkerCommand(words, "a-type", *access, folder, folder)
 
 
-def poller(folder: Path) -> str:
+def poller(folder: Path) -> tuple[str, str]:
     script = folder / "poller.py"
     script.write_text(POLLER)
-    return f"{sys.executable} {script}"
+    return sys.executable, str(script)
 
 
 def state_of(pid: int) -> str:
@@ -56,7 +56,7 @@ def state_of(pid: int) -> str:
 
 
 def test_pause_stops_the_processes_that_the_worker_started(tmp_path: Path, server: FaultProxy) -> None:
-    worker = WorkerProcess(command_for(tmp_path, server, "sh -c 'setsid sleep 100 & sleep 100'"), "one", "d")
+    worker = WorkerProcess(command_for(tmp_path, server, "sh", "-c", "setsid sleep 100 & sleep 100"), "one", "d")
     try:
         family = eventually(lambda: len(guardian.descendants(worker._child.pid)) == 2 and guardian.descendants(worker._child.pid))
         worker.pause()
@@ -72,8 +72,8 @@ def test_pause_stops_the_processes_that_the_worker_started(tmp_path: Path, serve
 
 
 def test_environment_has_the_settings_and_the_proxies(tmp_path: Path, server: FaultProxy) -> None:
-    line = f"""{sys.executable} -c 'import json, os; print(json.dumps(dict(os.environ)))'"""
-    worker = WorkerProcess(command_for(tmp_path, server, line), "one", "d")
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    worker = WorkerProcess(command_for(tmp_path, server, sys.executable, "-c", program), "one", "d")
     try:
         eventually(lambda: not worker.is_running(), what="its end")
         given = json.loads(worker.log.read_text())
@@ -89,7 +89,7 @@ def test_environment_has_the_settings_and_the_proxies(tmp_path: Path, server: Fa
 
 
 def test_team_replaces_workers_that_ended_and_polls_in_one_domain(tmp_path: Path, server: FaultProxy) -> None:
-    team = Team(command_for(tmp_path, server, poller(tmp_path)), "team", "a-domain", Patience(60))
+    team = Team(command_for(tmp_path, server, *poller(tmp_path)), "team", "a-domain", Patience(60))
     try:
         team.ensure(2)
         first, second = team._workers
@@ -106,7 +106,7 @@ def test_team_replaces_workers_that_ended_and_polls_in_one_domain(tmp_path: Path
 
 
 def test_held_request_names_its_sender_and_is_dropped_at_the_end(tmp_path: Path, server: FaultProxy) -> None:
-    team = Team(command_for(tmp_path, server, poller(tmp_path)), "team", "d", Patience(60))
+    team = Team(command_for(tmp_path, server, *poller(tmp_path)), "team", "d", Patience(60))
     try:
         team.ensure(1)
         held = HeldRequest()
@@ -124,7 +124,7 @@ def test_worker_that_ends_again_and_again_is_given_up(
     tmp_path: Path, server: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(team_module, "_MOST_RESTARTS", 2)
-    team = Team(command_for(tmp_path, server, poller(tmp_path)), "team", "d", Patience(60))
+    team = Team(command_for(tmp_path, server, *poller(tmp_path)), "team", "d", Patience(60))
     try:
         for _ in range(2):
             team.ensure(1)

@@ -6,7 +6,7 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +28,8 @@ _DOMAIN = re.compile(rb"(?<=[?&])domain=[^&]*&?")
 class WorkerCommand:
     """How workers are started, and which servers they use (through proxies)."""
 
-    line: str
+    words: Sequence[str]
+    """The program and its arguments."""
     task_type: str
     conductor: ConductorAccess
     lakefs: LakeAccess
@@ -36,16 +37,6 @@ class WorkerCommand:
     """For the files of all workers of the run."""
     logs: Path
     """For their output, a file for each process."""
-
-    def words(self) -> list[str]:
-        """`SetupError` if the command line cannot be split into words."""
-        try:
-            words = shlex.split(self.line)
-        except ValueError as error:
-            raise SetupError(f"--worker {self.line!r} is not a command line: {error}") from error
-        if not words:
-            raise SetupError("--worker is empty; write the command that starts your worker")
-        return words
 
     def environment(self, conductor_url: str, lakefs_url: str) -> dict[str, str]:
         """Of this process, with the settings of the servers. Those of Perago's own directories do not matter to other workers."""
@@ -60,10 +51,13 @@ class WorkerCommand:
             contract.TASK_TYPE_VARIABLE: self.task_type,
         }
         roots = {f"PERAGO_{root}_ROOT": str(self.directory / root.lower()) for root in ("WORKSPACE", "LOG", "CACHE")}
-        # `perago start …` is found also where its environment is not activated.
-        path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
         given = {name: value for name, value in settings.items() if value is not None}
-        return {**os.environ, **roots, **given, "PATH": path}
+        return {**os.environ, **roots, **given, "PATH": search_path()}
+
+
+def search_path() -> str:
+    """Where the program is looked for. `perago` is found also where its environment is not activated."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 class WorkerProcess:
@@ -87,9 +81,9 @@ class WorkerProcess:
     def _start(self, command: WorkerCommand) -> ChildProcess:
         environment = command.environment(self.conductor.url, self.lakefs.url)
         try:
-            return ChildProcess(Command(command.words(), Path.cwd(), self.log, environment, _GRACE_SECONDS))
+            return ChildProcess(Command(command.words, Path.cwd(), self.log, environment, _GRACE_SECONDS))
         except ProvisionError as error:
-            raise SetupError(f"the worker cannot be started: {error}; check --worker {command.line!r}") from error
+            raise SetupError(f"the worker cannot be started: {error}; check --worker {shlex.join(command.words)!r}") from error
 
     @property
     def has_polled(self) -> bool:

@@ -1,6 +1,8 @@
 """`perago certify`: drives a worker through faults on real servers."""
 
 import contextlib
+import shlex
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -13,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perago import human_units
-from perago.certify import catalog, contract
+from perago.certify import catalog, contract, worker_process
 from perago.certify.runner import Certification
 from perago.certify.verdict import Result, Verdict
 from perago.certify.waiting import Patience
@@ -88,14 +90,14 @@ def certify(  # noqa: PLR0913 - one parameter per option
 
     Exit codes: 0 all held, 1 something is broken or was not reached (or an error), 2 wrong usage.
     """
-    wanted, limit = _scenarios(only or ()), _duration(time_limit)
+    words, wanted, limit = _words(worker), _scenarios(only or ()), _duration(time_limit)
     if storage_namespace and not configured_servers:
         raise typer.BadParameter("only for --configured-servers", param_hint="--storage-namespace")
     if log_dir is not None:
         _make_directory(log_dir)
     if problems := list(task_names.name_problems(task)):
         raise typer.BadParameter(str(problems[0]), param_hint="--task")
-    with _opened(configured=configured_servers) as place, _command(worker, task, place, log_dir) as command:
+    with _opened(configured=configured_servers) as place, _command(words, task, place, log_dir) as command:
         results: list[Result] = []
         with servers.connect(place.lakefs, place.conductor) as both:
             certification = Certification(both, command, Patience(limit), wanted, storage_namespace)
@@ -139,10 +141,23 @@ def _opened(*, configured: bool) -> Generator[_Place]:
 
 
 @contextlib.contextmanager
-def _command(line: str, task: str, place: _Place, log_dir: Path | None) -> Generator[WorkerCommand]:
+def _command(words: Sequence[str], task: str, place: _Place, log_dir: Path | None) -> Generator[WorkerCommand]:
     with tempfile.TemporaryDirectory(prefix="perago-certify-") as directory:
         logs = Path(directory) if log_dir is None else log_dir.absolute()
-        yield WorkerCommand(line, task, place.conductor, place.lakefs, Path(directory), logs)
+        yield WorkerCommand(words, task, place.conductor, place.lakefs, Path(directory), logs)
+
+
+def _words(line: str) -> Sequence[str]:
+    """The command as a shell would split it. Checked before servers are started."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise typer.BadParameter(f"{line!r} is not a command line: {error}", param_hint="--worker") from error
+    if not words or not words[0]:
+        raise typer.BadParameter("it is empty; write the command that starts your worker", param_hint="--worker")
+    if shutil.which(words[0], path=worker_process.search_path()) is None:
+        raise typer.BadParameter(f"there is no program {words[0]!r} on PATH", param_hint="--worker")
+    return words
 
 
 def _scenarios(given: Sequence[str]) -> Sequence[str]:
