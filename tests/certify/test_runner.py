@@ -106,9 +106,10 @@ def certification(servers: FakeServers, *only: str, patience: Patience | None = 
 
 
 def run(servers: FakeServers, *only: str, patience: Patience | None = None) -> dict[str, Result]:
-    waits = threading.Event()
-    results = certification(servers, *only, patience=patience).run(lambda _seconds: waits.wait(0.01) and None)
-    return {result.name: result for result in results}
+    def tick(_seconds: float) -> None:
+        threading.Event().wait(0.01)
+
+    return {result.name: result for result in certification(servers, *only, patience=patience).run(tick)}
 
 
 def test_each_scenario_has_its_verdict_and_evidence(monkeypatch: pytest.MonkeyPatch) -> None:

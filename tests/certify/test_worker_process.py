@@ -58,7 +58,8 @@ def state_of(pid: int) -> str:
 def test_pause_stops_the_processes_that_the_worker_started(tmp_path: Path, server: FaultProxy) -> None:
     worker = WorkerProcess(command_for(tmp_path, server, "sh", "-c", "setsid sleep 100 & sleep 100"), "one", "d")
     try:
-        family = eventually(lambda: len(guardian.descendants(worker._child.pid)) == 2 and guardian.descendants(worker._child.pid))
+        eventually(lambda: len(guardian.descendants(worker._child.pid)) == 2, what="its two children")
+        family = guardian.descendants(worker._child.pid)
         worker.pause()
         eventually(lambda: {state_of(pid) for pid in [worker._child.pid, *family]} == {"T"}, what="a stop of all")
         worker.go_on()

@@ -1,7 +1,7 @@
 """What a worker under test has to do: the task type, its input and output, and the definition that Conductor gets."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from perago.model import CommitId, WorkspaceRef
 
@@ -62,7 +62,8 @@ def task_input(workspace: WorkspaceRef, text: str) -> Json:
 
 def accepted_commit(task: Json) -> CommitId | None:
     """The commit that the output of a task names; None where it names none."""
-    output: Any = task.get("outputData")
-    workspace: Any = output.get("workspace") if isinstance(output, dict) else None  # pyright: ignore[reportUnknownMemberType]  JSON
-    ref: Any = workspace.get("ref") if isinstance(workspace, dict) else None  # pyright: ignore[reportUnknownMemberType]  JSON
+    workspace = (task.get("outputData") or {}).get("workspace")
+    if not isinstance(workspace, Mapping):
+        return None
+    ref = cast("Json", workspace).get("ref")
     return CommitId(ref) if isinstance(ref, str) and ref else None
