@@ -34,7 +34,15 @@ SLOW_TESTS = TESTS / "simulation"
 LONG_TESTS = {*(TESTS / name for name in ("cli", "dev", "docs", "executor", "publication", "spark", "supervisor")), SLOW_TESTS}
 LONGEST_TESTS = {
     *TESTS.rglob("test_kill*.py"),
-    *(TESTS / name for name in ("examples/test_demo_backfill.py", "pipeline/test_random_pipelines.py", "cli/test_run.py")),
+    *(
+        TESTS / name
+        for name in (
+            "examples/test_demo_backfill.py",
+            "pipeline/test_random_pipelines.py",
+            "cli/test_run.py",
+            "certify/test_certify.py",
+        )
+    ),
 }
 SERVER_FIXTURES = frozenset({"stack", "installed_servers", "spark_runtime", "checker"})
 _REUSE = "PERAGO_TEST_STACK"

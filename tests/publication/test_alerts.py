@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.support import alerts
-from tests.support.kill_matrix import HeldRequest
+from tests.support.fault_proxy import HeldRequest
 from tests.support.publication import PublicationHarness, TargetBranch
 
 

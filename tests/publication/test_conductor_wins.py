@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 from tests.support import alerts
-from tests.support.fault_proxy import Exchange
-from tests.support.kill_matrix import TASK_UPDATE, HeldRequest
+from tests.support.fault_proxy import Exchange, HeldRequest
+from tests.support.kill_matrix import TASK_UPDATE
 from tests.support.publication import REMOVED, HeldTask, PublicationHarness, TargetBranch
 from tests.support.waiting import eventually
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support import alerts
-from tests.support.kill_matrix import HeldRequest
+from tests.support.fault_proxy import HeldRequest
 from tests.support.publication import ATTEMPTS, REASON_LIMIT, REMOVED, Json, PublicationHarness, TargetBranch
 from tests.support.waiting import eventually
 

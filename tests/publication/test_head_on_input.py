@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from tests.support.kill_matrix import HeldRequest
+from tests.support.fault_proxy import HeldRequest
 from tests.support.publication import ATTEMPTS, INPUT, REMOVED, SLOTS, PublicationHarness, TargetBranch, loop
 from tests.support.waiting import eventually
 

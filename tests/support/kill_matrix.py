@@ -7,10 +7,9 @@ a selection of it that contains every phase and every victim.
 
 import os
 import signal
-import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +17,7 @@ from typing import Protocol
 import pytest
 from _pytest.mark import ParameterSet
 from tests.support import worker_harness
-from tests.support.fault_proxy import Exchange, Fault, FaultProxy
+from tests.support.fault_proxy import Exchange, Fault, FaultProxy, HeldRequest
 from tests.support.waiting import eventually
 from tests.support.worker_harness import Gate, Worker, WorkerHarness
 
@@ -66,27 +65,6 @@ class KillPhase:
     before_body: bool = False
     as_in_local_task: bool = False
     """The same code runs in this phase of a task on the local disk, whose selection contains it."""
-
-
-@dataclass
-class HeldRequest:
-    """A fault that delays a request, before the server receives it or before its reply is returned."""
-
-    after: bool = False
-    reached: threading.Event = field(default_factory=threading.Event)
-    released: threading.Event = field(default_factory=threading.Event)
-    passed: threading.Event = field(default_factory=threading.Event)
-
-    def __call__(self, exchange: Exchange) -> None:
-        reply = exchange.forward() if self.after else None
-        self.reached.set()
-        while not self.released.is_set():
-            # Raises if the proxy stops meanwhile.
-            exchange.wait(0.05)
-        try:
-            exchange.client.send((reply or exchange.forward()).raw)
-        finally:
-            self.passed.set()
 
 
 class TaskUnderTest(Protocol):

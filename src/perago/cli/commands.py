@@ -42,6 +42,7 @@ COMMANDS = {
     "doctor": "Find out why workflows cannot publish, and how to fix it.",
     "recover": "Move a branch back to the newest commit that Conductor accepted.",
     "protect": "Install lakeFS hooks that refuse writes outside the protocol.",
+    "certify": "Check that a worker follows the publication protocol.",
     "dev": "Run a real Conductor and a real lakeFS here; Ctrl-C stops both.",
     "demo": "Run an example on real servers and kill its workers.",
 }

@@ -109,6 +109,16 @@ class LakeSettings:
         write = JsonWrite("operate", f"create repository {repository} in {storage_namespace}", "POST", "/repositories", body)
         self._api.send_write(write, request.receive_nothing)
 
+    def delete_repository(self, repository: Repository) -> None:
+        """The objects in its storage namespace stay there."""
+        write = JsonWrite("operate", f"delete repository {repository}", "DELETE", repository_path(repository))
+        self._api.send_write(write, request.receive_nothing)
+
+    def create_tag(self, repository: Repository, tag: str, commit: CommitId) -> None:
+        target = f"{repository_path(repository)}/tags"
+        write = JsonWrite("operate", f"create tag {tag} in {repository}", "POST", target, {"id": tag, "ref": commit})
+        self._api.send_write(write, request.receive_nothing)
+
     def create_branch(self, repository: Repository, branch: BranchName, source: CommitId) -> None:
         """A visible branch, unlike those of attempts; `LakeConflict` if the name is taken."""
         body = {"name": url_parts.branch(branch), "source": source}

@@ -1,0 +1,1 @@
+"""A proxy between a client and an HTTP server that can hold, drop and record requests."""
