@@ -96,6 +96,10 @@ class Engine:
                     left -= len(block)
         return {}
 
+    def verified(self, _: Command) -> Answer:
+        """Wait until all files are verified; the body of a task would run at the same time."""
+        return {"seconds": _seconds(self._opened().verify_input)}
+
     def cached(self, _: Command) -> Answer:
         """Wait until the cache contains all files; the body of a task would run at the same time."""
         return {"seconds": _seconds(self._opened().until_cached)}

@@ -15,6 +15,7 @@ class Phase(StrEnum):
     PRE_CHECK = "pre-check"
     BODY = "body"
     POST_CHECK = "post-check"
+    VERIFY_INPUT = "verify-input"
     FENCE = "fence"
     DIFF = "diff"
     STAGE = "stage"
@@ -43,6 +44,7 @@ class Effect(StrEnum):
     BODY = "body", Phase.BODY
     SETTLE = "settle", Phase.BODY
     POST_CHECKS = "post checks", Phase.POST_CHECK
+    VERIFY_INPUT = "verify the input", Phase.VERIFY_INPUT
     ATTEMPT_FENCE = "attempt fence", Phase.FENCE
     ASK_ABOUT_HEAD_TASK = "ask about the head's task", Phase.FENCE
     ASK_ABOUT_HEAD_WORKFLOW = "ask about the head's workflow", Phase.FENCE

@@ -1,7 +1,9 @@
 """Conformance suite for listing, reading, writing and deleting objects, on the in-memory lake and on lakeFS."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.lake_sites import MAIN, Site, file
@@ -180,6 +182,31 @@ def test_a_checksum_that_is_no_md5_is_not_compared(site: Site, tmp_path: Path) -
     site.put("main", "a", b"content")
     info = ObjectInfo(ObjectPath("a"), 7, "d41d8cd98f00b204e9800998ecf8427e-3")
     assert site.lake.read(site.repository, MAIN, info, tmp_path / "into") == hashlib.md5(b"content").hexdigest()
+
+
+def test_a_part_of_an_object(site: Site) -> None:
+    site.put("main", "a", b"0123456789")
+    (info,) = listed(site)
+    got = bytearray(b"." * 10)
+
+    def write(data: memoryview, position: int) -> None:
+        got[position : position + len(data)] = data
+
+    assert site.lake.read_part(site.repository, MAIN, info, 2, 3, write)
+    assert bytes(got) == b"..234....."
+    assert site.lake.read_part(site.repository, MAIN, info, 0, 10, write)
+    assert bytes(got) == b"0123456789"
+    with pytest.raises(LakeError, match="'a'"):
+        site.lake.read_part(site.repository, MAIN, replace(info, size=20), 15, 5, write)
+
+
+def test_what_lakefs_stored_is_compared_with_an_md5_that_is_known(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"content")
+    labels: dict[str, Any] = {"content_type": "x/y", "metadata": {}}
+    where = (site.repository, MAIN, ObjectPath("a"), tmp_path / "a")
+    assert site.lake.write(*where, **labels, md5=hashlib.md5(b"content").hexdigest()).size == 7
+    with pytest.raises(LakeCorrupt, match="MD5"):
+        site.lake.write(*where, **labels, md5="0" * 32)
 
 
 def test_small_objects_come_together_in_the_order_they_were_asked_for(site: Site) -> None:

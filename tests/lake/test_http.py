@@ -205,8 +205,8 @@ def test_a_file_that_shrinks_on_its_way_breaks_the_request_off(
     real_upload = lake_client.transfer.upload
 
     @contextmanager
-    def shrinking(path: Path) -> Generator[lake_client.transfer.UploadSource]:
-        with real_upload(path) as upload:
+    def shrinking(path: Path, md5: str | None) -> Generator[lake_client.transfer.UploadSource]:
+        with real_upload(path, md5) as upload:
             path.write_bytes(b"x" * 100)
             yield upload
 

@@ -417,6 +417,7 @@ def test_files_over_five_gibibytes_are_handed_over_whole(
     assert sent == [size]
     monkeypatch.setattr(memory_setup.memory, "objects", objects)
     monkeypatch.setattr(memory_setup.memory, "read", read)
+    monkeypatch.setattr(memory_setup.memory, "capabilities", lambda: port.Capabilities(parts=False))
     with memory_harness.opened(commit, "p", settings=settings) as workspace:
         assert (workspace.argument() / "huge").stat().st_size == size
         assert workspace.changed().is_empty

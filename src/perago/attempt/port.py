@@ -84,6 +84,13 @@ class AttemptWorkspace(Protocol):
         """The body has returned: stop what still writes, remove what writers leave behind."""
         ...
 
+    def verify_input(self) -> None:
+        """Wait until each byte that the body got is verified; nothing is published or completed before.
+
+        An error says which object is damaged, or why that is unknown.
+        """
+        ...
+
     def changed(self) -> Change:
         """What differs from the input. Refuses what cannot be published, and a workspace that cannot be trusted any more."""
         ...

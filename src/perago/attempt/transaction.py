@@ -12,10 +12,12 @@ from perago.attempt.publish import Publication
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import (
+    AttemptCancelled,
     LakeError,
     LakeNotFound,
     PeragoError,
     PublishFenceError,
+    StaleAttemptError,
     TaskFailed,
     TaskInputError,
     WorkspaceError,
@@ -52,19 +54,21 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         _opened(execution, target) as workspace,
         Staging(execution.lake, recorder, execution.attempt, execution.id, target) as staging,
     ):
-        cancellation.require_wanted()
-        with recorder.record(Effect.PRE_CHECKS):
-            task.check_before(workspace.listing())
-        if workspace.needs_branch_before_body and not task.read_only:
-            execution.require_current()
-            workspace.attach(staging.create().branch)
+        with _explaining_damage(workspace):
+            cancellation.require_wanted()
+            with recorder.record(Effect.PRE_CHECKS):
+                task.check_before(workspace.listing())
+            if workspace.needs_branch_before_body and not task.read_only:
+                execution.require_current()
+                workspace.attach(staging.create().branch)
 
-        result = _run_body(execution, workspace.argument(), params, workspace.blame)
+            result = _run_body(execution, workspace.argument(), params, workspace.blame)
 
-        workspace.settle()
-        cancellation.require_wanted()
-        with kept_attempt.kept_after_violation(execution, staging, workspace), recorder.record(Effect.POST_CHECKS):
-            task.check_after(workspace.listing())
+            workspace.settle()
+            cancellation.require_wanted()
+            with kept_attempt.kept_after_violation(execution, staging, workspace), recorder.record(Effect.POST_CHECKS):
+                task.check_after(workspace.listing())
+        workspace.verify_input()
         if task.read_only:
             return outcome.completed(target, result)
         own = execution.require_current_before_diff()
@@ -168,6 +172,21 @@ def _opened(execution: Execution, target: WorkspaceRef) -> Generator[port.Attemp
         yield workspace
     finally:
         execution.recorder.clean_up(Effect.CLOSE_WORKSPACE, workspace.close, "failed to clean local workspace")
+
+
+@contextlib.contextmanager
+def _explaining_damage(workspace: port.AttemptWorkspace) -> Generator[None]:
+    """Where a check or the body fails on an input that turns out to be damaged, fail with that, because it may be the cause."""
+    try:
+        yield
+    except (AttemptCancelled, StaleAttemptError):
+        raise
+    except Exception as error:
+        try:
+            workspace.verify_input()
+        except (LakeError, WorkspaceError) as damage:
+            raise type(damage)(f"{damage}; the task had failed before this was known: {outcome.reason(error)}") from error
+        raise
 
 
 @dataclass(slots=True)

@@ -124,6 +124,9 @@ class LaneBranchesWorkspace(Lanes):
     def settle(self) -> None:
         """Nothing runs on."""
 
+    def verify_input(self) -> None:
+        """Nothing is downloaded."""
+
     def changed(self) -> LanesChange:
         """After the attempt fence, so what earlier executions left on scratch branches may be deleted."""
         source, recorder = self._source, self._execution.recorder

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from perago.errors import LakeConflict, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
+from perago.errors import LakeConflict, LakeCorrupt, LakeForbidden, LakeNotFound, LakeRejected, LakeUnavailable
 from perago.in_memory import trees
 from perago.in_memory.gate import Gate, RequestStep, open_gate
 from perago.in_memory.repository import Branch, Record, Store
 from perago.in_memory.stored_bytes import BytesInMemory, StoredBytes
-from perago.lake import object_headers, transfer, url_parts
+from perago.lake import object_headers, object_part, transfer, url_parts
 from perago.lake.decode import DEFAULT_CONTENT_TYPE
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectDifference, ObjectPage, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
@@ -243,6 +243,19 @@ class MemoryLake:
         self.gate("read", RequestStep.AFTER)
         return self._bytes.save(f"read {info.path!r} of {repository}@{ref}", checksum, info, into)
 
+    def read_part(
+        self, repository: Repository, ref: Ref, info: ObjectInfo, start: int, length: int, write: object_part.Write
+    ) -> bool:
+        self._enter("read")
+        data = self.get(repository, ref, info.path)[start : start + length]
+        self.gate("read", RequestStep.AFTER)
+        if len(data) != length:
+            raise LakeCorrupt(
+                f"read {info.path!r} of {repository}@{ref}: {len(data)} bytes from {start}, {length} were asked for"
+            )
+        write(memoryview(data), start)
+        return True
+
     def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
         for info in infos:
             self._enter("read")
@@ -259,11 +272,14 @@ class MemoryLake:
         *,
         content_type: str,
         metadata: Mapping[str, str],
+        md5: str | None = None,
     ) -> ObjectInfo:
         self._enter("write")
         what = f"write {path!r} to {repository}/{branch}"
         object_headers.headers(what, content_type, metadata)
         size, checksum = self._bytes.keep_file(what, path, source)
+        if md5 not in (None, checksum):
+            raise LakeCorrupt(f"{what}: the file has MD5 {checksum}, not {md5}")
         info = self._upload(repository, branch, ObjectInfo(path, size, checksum, content_type, metadata))
         self.gate("write", RequestStep.AFTER)
         return info

@@ -8,7 +8,7 @@ from perago.errors import LakeConflict, LakeForbidden, LakeRejected
 from perago.http import request
 from perago.http.failure import RequestFailure
 from perago.http.request import HttpRequest, HttpTimeouts, Receive
-from perago.lake import decode, error_mapping, presigned, transfer, uploads, url_parts
+from perago.lake import decode, error_mapping, object_part, presigned, transfer, uploads, url_parts
 from perago.lake.api import JsonWrite, LakeApi, branch_path, json_reply, repository_path
 from perago.lake.port import PAGE, BranchHead, Capabilities, ObjectChange, ObjectDifference, ObjectPage, Ref, SmallFile
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
@@ -146,6 +146,13 @@ class LakeFS(LakeApi):
         reading = self._reading(repository, ref, info)
         return self._read(reading, info, transfer.save(reading.what, info, into))
 
+    def read_part(
+        self, repository: Repository, ref: Ref, info: ObjectInfo, start: int, length: int, write: object_part.Write
+    ) -> bool:
+        whole = self._reading(repository, ref, info)
+        reading = object_part.request(whole, info, start, length, self.timeouts.transfer(length))
+        return self._read(reading, info, object_part.receive(reading.what, info, start, length, write))
+
     def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
         requests = [self._reading(repository, ref, info) for info in infos]
         receives = [transfer.load(reading.what, info) for reading, info in zip(requests, infos, strict=True)]
@@ -169,9 +176,10 @@ class LakeFS(LakeApi):
         *,
         content_type: str,
         metadata: Mapping[str, str],
+        md5: str | None = None,
     ) -> ObjectInfo:
         to = _destination(repository, branch, path)
-        with transfer.upload(source) as file:
+        with transfer.upload(source, md5) as file:
             sent = None
             if presigned.UPLOAD_FROM <= file.size <= presigned.UPLOAD_TO and self.capabilities().presign_write:
                 sent = uploads.upload_by_link(self, to, file, content_type, metadata)

@@ -16,6 +16,19 @@ class Md5(Protocol):
     def hexdigest(self) -> str: ...
 
 
+class KnownMd5:
+    """An MD5 that was computed before."""
+
+    def __init__(self, digest: str) -> None:
+        self._digest = digest
+
+    def update(self, data: memoryview, /) -> None:
+        """Nothing is hashed again."""
+
+    def hexdigest(self) -> str:
+        return self._digest
+
+
 class ThreadedMd5:
     """Used by one thread. The hashing thread runs from the first byte until `hexdigest`, which must be called."""
 

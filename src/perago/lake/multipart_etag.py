@@ -4,6 +4,7 @@ It is the MD5 of the parts' MD5s and their number; lakeFS drops the number, so t
 """
 
 import hashlib
+import re
 from pathlib import Path
 
 MIB = 1 << 20
@@ -12,6 +13,12 @@ SMALLEST = 5 * MIB
 _USUAL = tuple(size * MIB for size in (64, 8, 5, 16, 32, 128, 10, 15, 20, 25, 50, 100, 256, 512))
 """Part sizes of S3A, boto3, rclone, s3cmd and similar clients; to try one more costs another read of the file."""
 _BUFFER = 1 << 20
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+def is_digest(checksum: str) -> bool:
+    """Whether it looks like an MD5."""
+    return _DIGEST.fullmatch(checksum) is not None
 
 
 def match(path: Path, size: int, whole_md5: str, announced: str) -> bool:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from perago.lake import object_part
 from perago.model import BranchName, Commit, CommitId, ObjectInfo, ObjectPath, Repository
 
 Ref = BranchName | CommitId
@@ -75,6 +76,8 @@ class Capabilities:
     presign_read: bool = False
     presign_write: bool = False
     multipart: bool = False
+    parts: bool = True
+    """Whether `read_part` is of use."""
 
 
 class Lake(Protocol):
@@ -166,6 +169,15 @@ class Lake(Protocol):
         """
         ...
 
+    def read_part(
+        self, repository: Repository, ref: Ref, info: ObjectInfo, start: int, length: int, write: object_part.Write
+    ) -> bool:
+        """Some of the object's bytes; False if the server cannot send parts.
+
+        Only their number is verified: the caller compares the checksum of the whole object.
+        """
+        ...
+
     def read_small(self, repository: Repository, ref: Ref, infos: Sequence[ObjectInfo]) -> Iterator[tuple[str, bytes]]:
         """MD5 and bytes of objects that fit into memory, in this order, verified as by `read`; one request each.
 
@@ -182,8 +194,12 @@ class Lake(Protocol):
         *,
         content_type: str,
         metadata: Mapping[str, str],
+        md5: str | None = None,
     ) -> ObjectInfo:
-        """Upload one file; what lakeFS answered about it, verified against the bytes that were sent (`LakeCorrupt`)."""
+        """Upload one file; what lakeFS answered about it, verified against the bytes that were sent (`LakeCorrupt`).
+
+        With the file's `md5`, if the caller has computed it, the answer is verified against that one.
+        """
         ...
 
     def write_small(self, repository: Repository, branch: BranchName, files: Sequence[SmallFile]) -> Iterator[ObjectInfo]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,12 +18,11 @@ SMALL = 64 * 1024
 HASHED_IN_THREAD = 64 << 20
 """Bytes from which another thread hashes a file: few of them are transferred at once, so cores are idle."""
 _BUFFER = 256 * 1024
-_MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def is_md5(checksum: str) -> bool:
     """Whether it may be an MD5. For objects that were uploaded in parts see `multipart_etag`."""
-    return _MD5.fullmatch(checksum) is not None
+    return multipart_etag.is_digest(checksum)
 
 
 def save(what: str, info: ObjectInfo, into: Path) -> Callable[[ReplyHead, Iterable[memoryview]], str]:
@@ -73,13 +71,14 @@ def load(what: str, info: ObjectInfo) -> Callable[[ReplyHead, Iterable[memoryvie
 
 
 class UploadSource:
-    """A local file to upload, from its beginning each time. `md5` is the one of the bytes that were sent."""
+    """A local file to upload, from its beginning each time. `md5` is `known`, or else the one of the bytes that were sent."""
 
-    def __init__(self, file: int, size: int, source: Path) -> None:
+    def __init__(self, file: int, size: int, source: Path, known: str | None = None) -> None:
         self.size = size
         self._file = file
         self._source = source
-        self._md5 = _md5_of(size)
+        self._known = known
+        self._md5 = self._new_md5()
 
     @property
     def md5(self) -> str:
@@ -101,7 +100,7 @@ class UploadSource:
         """Exactly `size` bytes. The last part comes after the file's end was seen, so a growing file is never sent whole."""
         os.lseek(self._file, 0, os.SEEK_SET)
         self.finish()
-        self._md5 = _md5_of(self.size)
+        self._md5 = self._new_md5()
         buffer = memoryview(bytearray(min(self.size, _BUFFER)))
         left = self.size
         while left:
@@ -114,6 +113,9 @@ class UploadSource:
             yield part
         if not self.size and not self._at_end():
             raise self._changed()
+
+    def _new_md5(self) -> hashing.Md5:
+        return _md5_of(self.size) if self._known is None else hashing.KnownMd5(self._known)
 
     def _at_end(self) -> bool:
         return not self._read(memoryview(bytearray(1)))
@@ -129,8 +131,11 @@ class UploadSource:
 
 
 @contextmanager
-def upload(source: Path) -> Generator[UploadSource]:
-    """Open a regular file. A symbolic link or fifo in its place is refused without blocking."""
+def upload(source: Path, md5: str | None = None) -> Generator[UploadSource]:
+    """Open a regular file. A symbolic link or fifo in its place is refused without blocking.
+
+    With its `md5` the file is not hashed again: the server's answer is compared with that one, so a later change is noticed.
+    """
     try:
         file = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -139,7 +144,7 @@ def upload(source: Path) -> Generator[UploadSource]:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise WorkspaceError(f"{source} is not a regular file")
-        sending = UploadSource(file, status.st_size, source)
+        sending = UploadSource(file, status.st_size, source, md5)
         try:
             yield sending
         finally:

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -98,6 +98,9 @@ class FolderLake(lake.MemoryLake):
             for path, at in files.items():
                 self._upload(REPOSITORY, lake.MAIN, self._on_disk.given(path, at))
             self.start = self._commit_staged(REPOSITORY, lake.MAIN, "the folder as it was given", {}).id
+
+    def capabilities(self) -> port.Capabilities:
+        return replace(super().capabilities(), parts=False)
 
     def given(self) -> dict[ObjectPath, Stored]:
         """What the input commit holds."""

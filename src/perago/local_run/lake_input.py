@@ -8,6 +8,7 @@ from perago.lake import existence, port
 from perago.model import BranchName, Commit, Repository
 from perago.workspace import options
 from perago.workspace.transfer import download
+from perago.workspace.transfer.source import Source
 
 
 def find(lake: port.Lake, repository: Repository, ref: str) -> Commit:
@@ -27,7 +28,7 @@ def copy(lake: port.Lake, repository: Repository, commit: Commit, prefix: str, i
     """Download the objects under the prefix at that commit into a folder, which is empty or new."""
     into.mkdir(parents=True, exist_ok=True)
     limits = options.WorkspaceOptions(into, cache_bytes=0)
-    source = download.Source(repository, commit.id, prefix)
+    source = Source(repository, commit.id, prefix)
     try:
         download.download(lake, source, into, limits.make_cache(), limits, emit)
     except (WorkspaceError, OSError) as error:

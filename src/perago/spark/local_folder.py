@@ -74,6 +74,9 @@ class SparkFolderWorkspace:
         committer_leftovers.refuse_streaming_log(path for path in scan.scan(str(self._work)).files if path not in self._before)
         self._local.settle()
 
+    def verify_input(self) -> None:
+        self._local.verify_input()
+
     def changed(self) -> diff.FileChanges:
         return self._local.changed()
 

@@ -84,6 +84,9 @@ class SparkBranchWorkspace:
                 committer_leftovers.remove(self._lake, self._ref.repository, self._branch)
             self._refuse_direct_writes()
 
+    def verify_input(self) -> None:
+        """Nothing is downloaded: Spark reads the objects itself."""
+
     def changed(self) -> BranchChange:
         if self._branch is None:
             raise AssertionError("a task that publishes has a branch by now")

@@ -13,6 +13,7 @@ _LABELS = {
     events.Phase.DOWNLOAD: "copying the workspace",
     events.Phase.PRE_CHECK: "pre checks",
     events.Phase.POST_CHECK: "post checks",
+    events.Phase.VERIFY_INPUT: "verifying the input",
     events.Phase.DIFF: "comparing",
     events.Phase.STAGE: "collecting changes",
 }

@@ -41,6 +41,8 @@ class FileUpload(NamedTuple):
     content_type: str
     metadata: Mapping[str, str]
     is_new: bool
+    md5: str | None = None
+    """None where the comparison did not need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +128,4 @@ def _upload(path: FilePath, old: FileEntry | None, new: FileEntry) -> FileUpload
             metadata[EXECUTABLE_KEY] = EXECUTABLE_VALUE
     if new.stat is None:
         raise AssertionError(f"a scanned file has stat data: {path}")
-    return FileUpload(path, new.size, new.stat, new.content_type, metadata, is_new=old is None)
+    return FileUpload(path, new.size, new.stat, new.content_type, metadata, is_new=old is None, md5=new.md5)

@@ -1,21 +1,23 @@
 """The workspace of a task that takes a `Path`: download, body, diff and upload to the staging branch, for one attempt."""
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perago import events
-from perago.errors import WorkspaceError
+from perago.errors import PeragoError, WorkspaceError
 from perago.lake import port
-from perago.model import Attempt, BranchName, ExecutionId, Listing, UncheckedFill, WorkspaceRef
-from perago.workspace import attempt_directory, diff, options, path_mapping, scan
-from perago.workspace.cache import backfill
-from perago.workspace.transfer import download, upload
+from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, UncheckedFill, WorkspaceRef
+from perago.workspace import attempt_directory, diff, input_verification, options, path_mapping, scan
+from perago.workspace.cache import adoption, backfill
+from perago.workspace.transfer import download, progress, upload
+from perago.workspace.transfer.source import Source
 
 
 class LocalWorkspace:
     """Implements `perago.attempt.port.AttemptWorkspace` on an attempt directory.
 
-    The attempt calls open, listing, argument, (the body), settle, listing, changed, fill, close, in this order.
+    The attempt calls open, listing, argument, (the body), settle, listing, verify_input, changed, fill, close, in this order.
     """
 
     needs_branch_before_body = False
@@ -41,20 +43,28 @@ class LocalWorkspace:
         self._directory: attempt_directory.AttemptDirectory | None = None
         self._before: diff.Manifest = {}
         self._backfill: backfill.CacheBackfill | None = None
+        self._verification: input_verification.InputVerification | None = None
         self._body_may_have_run = False
         self._change: diff.FileChanges | None = None
+        self._is_verified = False
+        self._uploaded: Sequence[adoption.UploadedFile] = ()
 
     def open(self) -> None:
         """Create the directory and download the objects under the prefix at the input commit."""
         self._directory = attempt_directory.create(self._settings.root, self._attempt, self._execution_id)
-        source = download.Source(self._ref.repository, self._ref.ref, self._prefix)
+        source = Source(self._ref.repository, self._ref.ref, self._prefix)
+        self._verification = input_verification.InputVerification(self._work)
         try:
-            downloaded = download.download(self._lake, source, self._directory.work, self._cache, self._settings, self._emit)
+            downloaded = download.download(
+                self._lake, source, self._directory.work, self._cache, self._settings, self._emit, self._verification
+            )
         except OSError as error:
             raise WorkspaceError(f"cannot fill the workspace directory {self._directory.work}: {error.strerror}") from error
         self._before = downloaded.manifest
         if downloaded.not_cached_yet:
-            self._backfill = backfill.CacheBackfill(self._cache, self._work, downloaded.manifest, downloaded.not_cached_yet)
+            self._backfill = backfill.CacheBackfill(
+                self._cache, self._work, downloaded.manifest, downloaded.not_cached_yet, lambda: self._verified(downloaded)
+            )
 
     def until_cached(self) -> None:
         """Wait until everything that was downloaded is in the cache."""
@@ -82,8 +92,25 @@ class LocalWorkspace:
         """Nothing to stop or remove; from here on `listing` scans the directory again."""
         self._body_may_have_run = True
 
+    def verify_input(self) -> None:
+        """Wait until each byte of the input is verified; `LakeCorrupt` names a damaged object."""
+        verification = self._verification
+        if verification is None or not verification.files or self._is_verified:
+            return
+        meter = progress.ProgressMeter(events.Phase.VERIFY_INPUT, self._emit, verification.files, verification.bytes)
+        meter.tick()
+        try:
+            md5s = verification.wait(meter.tick)
+        except PeragoError as error:
+            meter.failed(events.Effect.VERIFY_INPUT, str(error))
+            raise
+        meter.done(events.Effect.VERIFY_INPUT, f"{verification.files} files with {verification.bytes} bytes")
+        self._is_verified = True
+        self._before = _with_md5s(self._before, md5s)
+
     def changed(self) -> diff.FileChanges:
         """What the body changed; `WorkspaceError` for anything that must not be published, before a request is sent."""
+        self.verify_input()
         started = time.monotonic()
         found = self._scan()
         scan.require_publishable(found)
@@ -100,7 +127,9 @@ class LocalWorkspace:
         if self._change is None:
             raise AssertionError("fill needs a change: call changed first")
         target = upload.Target(self._ref.repository, branch, self._prefix)
-        upload.upload_changes(self._lake, target, self._opened().work, self._change, self._cache, self._settings, self._emit)
+        self._uploaded = upload.upload_changes(
+            self._lake, target, self._opened().work, self._change, self._cache, self._settings, self._emit
+        )
 
     def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> UncheckedFill:
         """Upload and delete on a branch; the caller commits. Special files and names that lakeFS refuses are left out."""
@@ -117,13 +146,26 @@ class LocalWorkspace:
     def close(self) -> None:
         """Remove the directory; `WorkspaceError` names what could not be removed."""
         directory, self._directory = self._directory, None
+        if self._verification is not None:
+            self._verification.stop()
         if self._backfill is not None:
             self._backfill.stop()
+        if directory is not None:
+            adoption.adopt(self._cache, str(directory.work), self._uploaded)
         self._cache.flush()
         if directory is None:
             return
         if not_removed := directory.remove():
             raise WorkspaceError(f"failed to clean local workspace: {not_removed}")
+
+    def _verified(self, downloaded: download.DownloadResult) -> Mapping[FilePath, str]:
+        """In the thread that fills the cache."""
+        if self._verification is None:
+            return {}
+        md5s = self._verification.wait(lambda: None)
+        if downloaded.save_listing is not None:
+            downloaded.save_listing(md5s)
+        return md5s
 
     def _scan(self) -> scan.ScanResult:
         self._opened().verify()
@@ -144,3 +186,9 @@ class LocalWorkspace:
         seconds = time.monotonic() - started
         detail = f"{len(change.uploads)} to upload, {len(change.deletes)} to delete"
         self._emit(events.Done(events.Effect.DIFF, seconds, files, change.upload_bytes, detail=detail))
+
+
+def _with_md5s(manifest: diff.Manifest, md5s: Mapping[FilePath, str]) -> diff.Manifest:
+    """With the MD5s that were computed: the checksum of an object that was uploaded in parts is another one."""
+    computed = {path: manifest[path]._replace(md5=md5) for path, md5 in md5s.items() if manifest[path].md5 != md5}
+    return {**manifest, **computed} if computed else manifest

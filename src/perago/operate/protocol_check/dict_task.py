@@ -76,6 +76,9 @@ class DictWorkspace:
     def settle(self) -> None:
         """Nothing writes to a dictionary once the body has returned."""
 
+    def verify_input(self) -> None:
+        """Nothing to do: everything was verified when it was read."""
+
     def changed(self) -> DictChange:
         uploads = {path: data for path, data in sorted(self.files.items()) if self._before.get(path) != data}
         added = len(uploads.keys() - self._before.keys())

@@ -77,6 +77,24 @@ class ContentCache:
         except OSError:
             self._usable = _own_directory(Path(self._root)) and not _is_full(self._root)
 
+    def adopt(self, source: int, path: str, md5: str, size: int) -> bool:
+        """Move a file into the cache that nothing can write to any more; False if that is not possible.
+
+        `source` is the open file at `path`.
+        """
+        name = self._entry(md5, size)
+        if not self._usable or size <= small_object_db.MAX_SIZE or eviction.cost(size) > self._limit or _exists(name):
+            return False
+        try:
+            Path(name).parent.mkdir(mode=0o700, exist_ok=True)
+            os.fchmod(source, 0o600)
+            os.rename(path, name)  # noqa: PTH104 (strings throughout: see file_copy)
+            os.utime(source, ns=(time.time_ns(), self._stamp_ns))
+        except OSError:
+            return False
+        self.count_file(size)
+        return True
+
     def insert_small(self, md5: str, data: bytes) -> None:
         """Cache at most `small_object_db.MAX_SIZE` bytes that have this MD5."""
         if self._usable and small_object_db.cost(len(data)) <= self._limit:

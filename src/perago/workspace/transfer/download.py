@@ -1,24 +1,26 @@
 """Download the objects under a prefix of a commit into an empty directory, and return their manifest.
 
 Pages are listed while transfers already run. Cached contents are copied, every other file takes one request; requests for small
-files are sent in batches.
+files are sent in batches, and large files are read in parts.
 """
 
+import contextlib
 import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perago import events
 from perago.errors import WorkspaceError
 from perago.lake import port, transfer
-from perago.model import CommitId, FilePath, ObjectInfo, ObjectPath, Repository
-from perago.workspace import diff, filesystem_probes, options, path_mapping, scan
+from perago.model import FilePath, ObjectInfo, ObjectPath
+from perago.workspace import diff, filesystem_probes, input_verification, options, path_mapping, scan
 from perago.workspace.cache import content_cache, listing_cache, small_object_db
-from perago.workspace.transfer import file_copy, progress, thread_pool
+from perago.workspace.transfer import file_copy, large_object, progress, thread_pool
+from perago.workspace.transfer.source import Source
 
 INLINE = 1 << 20
 """Cached files up to this size are copied by the listing thread: for small files more threads compete for the interpreter."""
@@ -27,18 +29,15 @@ AHEAD = 3 * port.PAGE // thread_pool.BATCH
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    repository: Repository
-    commit: CommitId
-    prefix: str
-    """As returned by `path_mapping.listing_prefix`."""
-
-
-@dataclass(frozen=True, slots=True)
 class DownloadResult:
     manifest: diff.Manifest
     not_cached_yet: Sequence[FilePath]
     """Large files, which `cache.backfill` copies into the cache while the body runs."""
+    save_listing: Callable[[Mapping[FilePath, str]], None] | None
+    """To be called with the MD5s of the files that were not verified yet, once they are."""
+
+
+Batch = Sequence[listing_cache.ListedFile]
 
 
 def download(
@@ -48,27 +47,42 @@ def download(
     cache: content_cache.ContentCache,
     limits: options.WorkspaceOptions,
     emit: events.Emit = events.ignore,
+    verification: input_verification.InputVerification | None = None,
 ) -> DownloadResult:
-    """`work` is an empty directory that is not used before this returns. After an error its content is undefined."""
-    job = _Downloader(lake, source, str(work), cache, emit)
-    with thread_pool.TransferPool(
-        job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download"
-    ) as pool:
+    """`work` is an empty directory that is not used before this returns. After an error its content is undefined.
+
+    With `verification` the large files need not be verified yet, but are protected from changes until they are.
+    """
+    job = _Downloader(lake, source, str(work), cache, emit, verification)
+    pool = thread_pool.TransferPool(job.fetch, light=limits.light_transfers, heavy=limits.heavy_transfers, name="perago-download")
+    with contextlib.closing(job), pool:
         for page in job.pages():
             for batch in thread_pool.batches(job.copy_cached(page), limits.light_transfers):
-                pool.submit(batch, heavy=batch[0].size > thread_pool.HEAVY)
+                for item in job.divided(batch):
+                    pool.submit(item, heavy=batch[0].size > thread_pool.HEAVY)
             job.meter.tick()
             pool.wait_below(AHEAD, job.meter.tick)
         pool.wait_below(1, job.meter.tick)
+    if verification is not None:
+        verification.protect(job.meter.tick)
     return job.finish()
 
 
 class _Downloader:
-    def __init__(self, lake: port.Lake, source: Source, work: str, cache: content_cache.ContentCache, emit: events.Emit) -> None:
+    def __init__(
+        self,
+        lake: port.Lake,
+        source: Source,
+        work: str,
+        cache: content_cache.ContentCache,
+        emit: events.Emit,
+        verification: input_verification.InputVerification | None,
+    ) -> None:
         self._lake = lake
         self._source = source
         self._work = work
         self._cache = cache
+        self._large = None if verification is None else large_object.LargeObjectReader(lake, source, verification)
         self._listings = listing_cache.ListingCache(cache)
         self._key = listing_cache.key(source.repository, source.commit, source.prefix)
         self._is_listed = False
@@ -148,8 +162,20 @@ class _Downloader:
         self._record(file, file.md5, self._create(file, data))
         return True
 
-    def fetch(self, batch: Sequence[listing_cache.ListedFile]) -> None:
-        if batch[0].size <= small_object_db.MAX_SIZE:
+    def divided(self, batch: Batch) -> Iterable[Batch | large_object.Part]:
+        """The parts of a large file that has to be read and may be verified later; otherwise the batch itself."""
+        file = batch[0]
+        if self._large is None or file.size <= thread_pool.HEAVY or self._is_cached(file):
+            return [batch]
+        return self._large.divide(file, f"{self._work}/{file.path}") or [batch]
+
+    def _is_cached(self, file: listing_cache.ListedFile) -> bool:
+        return file.md5 is not None and self._cache.contains(file.md5, file.size)
+
+    def fetch(self, batch: Batch | large_object.Part) -> None:
+        if isinstance(batch, large_object.Part):
+            self._read_part(batch)
+        elif batch[0].size <= small_object_db.MAX_SIZE:
             self._read_small(batch)
         elif batch[0].size <= INLINE or not self._copy(batch[0]):
             self._read(batch[0])
@@ -167,7 +193,7 @@ class _Downloader:
         target = f"{self._work}/{file.path}"
         self._count_request(file)
         try:
-            md5 = self._lake.read(self._source.repository, self._source.commit, self._info(file), Path(target))
+            md5 = self._lake.read(self._source.repository, self._source.commit, self._source.info(file), Path(target))
             if file.size > thread_pool.HEAVY:
                 self._not_cached_yet.append(file.path)
             else:
@@ -176,8 +202,24 @@ class _Downloader:
         except OSError as error:
             raise _unwritable(file.path, error) from error
 
+    def _read_part(self, part: large_object.Part) -> None:
+        file = part.object.file
+        self.meter.add(requests=1)
+        try:
+            if self._large is not None and self._large.read(part):
+                self._reads.add(files=1, size=file.size)
+                self._not_cached_yet.append(file.path)
+                self._record(file, file.md5, _with_mode(part.object.target, file.metadata))
+        except OSError as error:
+            raise _unwritable(file.path, error) from error
+
+    def close(self) -> None:
+        """After an error files may be left open."""
+        if self._large is not None:
+            self._large.close()
+
     def _read_small(self, batch: Sequence[listing_cache.ListedFile]) -> None:
-        infos = [self._info(file) for file in batch]
+        infos = [self._source.info(file) for file in batch]
         contents = self._lake.read_small(self._source.repository, self._source.commit, infos)
         for file, (md5, data) in zip(batch, contents, strict=True):
             self._count_request(file)
@@ -191,15 +233,11 @@ class _Downloader:
         except OSError as error:
             raise _unwritable(file.path, error) from error
 
-    def _info(self, file: listing_cache.ListedFile) -> ObjectInfo:
-        path = ObjectPath(self._source.prefix + file.path)
-        return ObjectInfo(path, file.size, file.checksum, file.content_type, file.metadata, presigned_url=file.presigned_url)
-
     def _count_request(self, file: listing_cache.ListedFile) -> None:
         self._reads.add(files=1, size=file.size)
         self.meter.add(requests=1)
 
-    def _record(self, file: listing_cache.ListedFile, md5: str, status: os.stat_result) -> None:
+    def _record(self, file: listing_cache.ListedFile, md5: str | None, status: os.stat_result) -> None:
         local = scan.file_stat(status)
         self._entries[file.path] = diff.FileEntry(file.size, md5, local, local.executable, file.content_type, file.metadata)
         self.meter.add(1, file.size)
@@ -208,24 +246,28 @@ class _Downloader:
 
     def finish(self) -> DownloadResult:
         self._cache.flush()
-        if self._is_listed and self._cache.is_enabled:
-            self._save_listings()
+        saves = self._is_listed and self._cache.is_enabled
+        is_verified = self._large is None or not self._large.has_read
+        if saves and is_verified:
+            self._save_listings({})
         manifest = self._manifest()
         self.meter.done(
             events.Effect.DOWNLOAD,
             f"{self._reads.files} files and {self._reads.bytes} bytes read from lakeFS, the rest from the cache",
         )
-        return DownloadResult(manifest, self._not_cached_yet)
+        return DownloadResult(manifest, self._not_cached_yet, self._save_listings if saves and not is_verified else None)
 
-    def _save_listings(self) -> None:
+    def _save_listings(self, md5s: Mapping[FilePath, str]) -> None:
+        """`md5s` are those that were computed after the download."""
         for path, (_, alias) in self._checksums.items():
-            self._listings.save(alias, [self._as_listed_file(path)])
-        self._listings.save(self._key, (self._as_listed_file(path) for path in sorted(self._entries)))
+            self._listings.save(alias, [self._as_listed_file(path, md5s)])
+        self._listings.save(self._key, (self._as_listed_file(path, md5s) for path in sorted(self._entries)))
 
-    def _as_listed_file(self, path: FilePath) -> listing_cache.ListedFile:
+    def _as_listed_file(self, path: FilePath, md5s: Mapping[FilePath, str]) -> listing_cache.ListedFile:
         entry = self._entries[path]
-        checksum = self._checksums[path][0] if path in self._checksums else entry.md5 or ""
-        return listing_cache.ListedFile(path, entry.size, entry.md5, checksum, entry.content_type, entry.metadata)
+        md5 = md5s.get(path, entry.md5)
+        checksum = self._checksums[path][0] if path in self._checksums else md5 or ""
+        return listing_cache.ListedFile(path, entry.size, md5, checksum, entry.content_type, entry.metadata)
 
     def _manifest(self) -> diff.Manifest:
         """Without the stat data of files as recent as the file system's clock: a later write might not change it."""

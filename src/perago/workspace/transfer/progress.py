@@ -38,6 +38,10 @@ class ProgressMeter:
         self._next = now + _STEP_SECONDS
         self._emit(events.Progress(self._phase, self.files, self.bytes, self.total_files, self.total_bytes))
 
+    def failed(self, effect: events.Effect, error: str) -> None:
+        seconds = time.monotonic() - self._started
+        self._emit(events.Done(effect, seconds, self.files, self.bytes, self.requests, error=error))
+
     def done(self, effect: events.Effect, detail: str = "") -> None:
         seconds = time.monotonic() - self._started
         self._emit(events.Done(effect, seconds, self.files, self.bytes, self.requests, detail))

@@ -13,18 +13,16 @@ from typing import TypeVar
 from perago import events
 from perago.errors import LakeCorrupt, LakeUnavailable, LakeUnknown, WorkspaceError
 from perago.lake import port, transfer
-from perago.model import BranchName, FilePath, ObjectInfo, Repository
+from perago.model import BranchName, FilePath, Repository
 from perago.process.backoff import Backoff
-from perago.workspace import diff, options, path_mapping, scan
-from perago.workspace.cache import content_cache, small_object_db
+from perago.workspace import diff, filesystem_probes, options, path_mapping, scan
+from perago.workspace.cache import adoption, content_cache, small_object_db
 from perago.workspace.transfer import progress, thread_pool
 
 R = TypeVar("R")
 
 TRIES = 3
 _BACKOFF = Backoff(first=0.2, longest=0.4, jitter=(0.5, 1.5))
-_SURELY_OLD_NS = 2 * 10**9
-"""More than the resolution of any file system's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,9 @@ def upload_changes(
     cache: content_cache.ContentCache,
     limits: options.WorkspaceOptions,
     emit: events.Emit = events.ignore,
-) -> None:
-    """Uploaded contents are also put into the cache, which the caller flushes.
+) -> Sequence[adoption.UploadedFile]:
+    """Uploaded contents are also put into the cache, which the caller flushes; returns the large files, which `cache.adoption`
+    moves into the cache later.
 
     `WorkspaceError` if a file changes before its upload is complete.
     """
@@ -83,6 +82,7 @@ def upload_changes(
             pool.submit(batch, heavy=batch[0].size > thread_pool.HEAVY)
         pool.wait_below(1, job.meter.tick)
     job.meter.done(events.Effect.UPLOAD, f"{len(changes.uploads)} uploads, {len(changes.deletes)} deletes")
+    return job.uploaded
 
 
 class _Uploader:
@@ -99,6 +99,8 @@ class _Uploader:
         self._target = target
         self._work = work
         self._cache = cache
+        self._clock_ns = _clock_ns(work, changes)
+        self.uploaded: list[adoption.UploadedFile] = []
         files = len(changes.uploads) + len(changes.deletes)
         self.meter = progress.ProgressMeter(events.Phase.STAGE, emit, files, changes.upload_bytes)
 
@@ -119,20 +121,33 @@ class _Uploader:
     def _upload_one(self, upload: diff.FileUpload) -> None:
         target, path = self._target, Path(f"{self._work}/{upload.path}")
         name = path_mapping.to_object(target.prefix, upload.path)
-        content_type, metadata = upload.content_type, upload.metadata
         info = self._send(
-            lambda: self._lake.write(target.repository, target.branch, name, path, content_type=content_type, metadata=metadata)
+            lambda: self._lake.write(
+                target.repository,
+                target.branch,
+                name,
+                path,
+                content_type=upload.content_type,
+                metadata=upload.metadata,
+                md5=upload.md5,
+            )
         )
         scan.require_unchanged(self._work, upload.path, upload.stat)
         if transfer.is_md5(info.checksum):
-            self._cache.insert(str(path), info.checksum, upload.size, is_intact=lambda copy: self._is_intact(copy, upload, info))
+            self._keep(str(path), upload, info.checksum)
         self.meter.add(1, upload.size)
 
-    def _is_intact(self, copy: str, upload: diff.FileUpload, info: ObjectInfo) -> bool:
+    def _keep(self, path: str, upload: diff.FileUpload, md5: str) -> None:
+        if upload.size > thread_pool.HEAVY and upload.stat.ctime_ns < self._clock_ns:
+            self.uploaded.append(adoption.UploadedFile(upload.path, upload.size, md5, upload.stat))
+        else:
+            self._cache.insert(path, md5, upload.size, is_intact=lambda copy: self._is_intact(copy, upload, md5))
+
+    def _is_intact(self, copy: str, upload: diff.FileUpload, md5: str) -> bool:
         """Compare stat data, or hash the copy if the file is so recent that a later write might not change its stat data."""
-        if time.time_ns() - upload.stat.ctime_ns > _SURELY_OLD_NS:
+        if upload.stat.ctime_ns < self._clock_ns:
             return scan.is_unchanged(self._work, upload.path, upload.stat)
-        return content_cache.has_md5(copy, info.checksum)
+        return content_cache.has_md5(copy, md5)
 
     def _upload_small(self, batch: Sequence[diff.FileUpload]) -> None:
         files = [self._small(upload) for upload in batch]
@@ -165,3 +180,14 @@ class _Uploader:
     def _once(self, request: Callable[[], R], requests: int) -> R:
         self.meter.add(requests=requests)
         return request()
+
+
+def _clock_ns(work: str, changes: diff.FileChanges) -> int:
+    """Time of the file system before the first upload: from here on, a write to an older file changes its stat data."""
+    newest = max((upload.stat.ctime_ns for upload in changes.uploads if upload.size > small_object_db.MAX_SIZE), default=None)
+    if newest is None:
+        return 0
+    try:
+        return filesystem_probes.wait_for_clock(work, newest)
+    except OSError:
+        return 0
