@@ -1,4 +1,4 @@
-"""Build the `Contract` of a task function from its signature, with warnings, or list every problem."""
+"""Build the `Contract` of a task from its signature or its models, with warnings, or list every problem."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,8 +31,10 @@ class ContractResult:
 
 def build_contract(function: Callable[..., Any], *, has_workspace: bool) -> ContractResult:
     read = signature.read(function, has_workspace=has_workspace)
-    if not isinstance(read, Signature):
-        return ContractResult(None, tuple(read))
+    return from_signature(read) if isinstance(read, Signature) else ContractResult(None, tuple(read))
+
+
+def from_signature(read: Signature) -> ContractResult:
     params, result = inspected(read.params, "params"), inspected(read.result, "result")
     warnings = tuple(dict.fromkeys([*params.warnings, *result.warnings]))
     problems = (*params.problems, *result.problems)
