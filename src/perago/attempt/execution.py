@@ -6,15 +6,24 @@ from dataclasses import dataclass
 
 from perago import events
 from perago.attempt import cancellation, instrumentation, outcome, port
+from perago.attempt.person import Person
 from perago.attempt.rival_wait import ONE_LOOK, Patience
 from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, StaleAttemptError
 from perago.events import Effect
 from perago.lake import port as lake_port
-from perago.model import Attempt, ExecutionId, Snapshot, WorkspaceRef
+from perago.model import Attempt, ExecutionId, Outcome, Snapshot, WorkspaceRef
 from perago.protocol import decision, fence
 from perago.protocol.budget import DEFAULT as DEFAULT_BUDGET
 from perago.protocol.budget import Budget
+
+Conclude = Callable[[Callable[[], bool], Outcome], Outcome]
+"""Gets the outcome of an attempt that has succeeded while its staging branch, if it has one, still exists, and a function that
+tells whether it does. Returns the outcome to report, or raises what the attempt fails with."""
+
+
+def _as_it_is(_: Callable[[], bool], ended: Outcome) -> Outcome:
+    return ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,9 @@ class Execution:
     reason_max_length: int = outcome.REASON_MAX_LENGTH
     unlabelled: decision.UnlabelledHead = decision.UnlabelledHead.REPLACE
     patience: Patience = ONE_LOOK
+    person: Person | None = None
+    """Who does it, for a human step."""
+    conclude: Conclude = _as_it_is
 
     @property
     def recorder(self) -> instrumentation.EffectRecorder:

@@ -13,6 +13,7 @@ from typing import NoReturn, assert_never
 from perago import events
 from perago.attempt import instrumentation
 from perago.attempt.execution import Execution
+from perago.attempt.person import gives_way
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import (
@@ -77,9 +78,11 @@ class Publication:
         """Claim, read the head, decide, act, verify; the commit that the output names.
 
         An attempt without a change has nothing to publish, so it takes no part in the order of live attempts until it has to
-        move the branch; then it announces itself by a handle and claims the branch again.
+        move the branch; then it announces itself by a handle and claims the branch again. A person always announces itself.
         """
-        own = self._claim(competes=change is not None)
+        if self.execution.person is not None:
+            self.staging.create()
+        own = self._claim(competes=change is not None or self.execution.person is not None)
         plan = decision.decide(self.staging.attempt, self.target.ref, self.branch.look(own), change, self.execution.unlabelled)
         match plan:
             case decision.Keep(output):
@@ -106,10 +109,13 @@ class Publication:
         Listed before the attempt fence: then none can belong to an attempt after this one. Listed after the own staging branch
         exists (`competes`): then of two attempts at least one sees the other.
         """
-        found = self.branch.patience.until(lambda found: not competes or found.first is None, lambda: self._list_rivals(but))
-        if competes and found.first is not None:
-            raise _yields(found.first, self.target.branch)
+        found = self.branch.patience.until(lambda found: not competes or found.is_free, lambda: self._list_rivals(but))
+        if competes:
+            found.require_free(self.target.branch)
         self.branch.revoke([rival for rival in found.known if competes or rival not in found.live], found.live)
+        person = self.execution.person
+        if person is not None and person.wait_for_reports(found.known, self.staging.attempt):
+            return self.execution.require_current()
         return found.own
 
     def _list_rivals(self, but: BranchName | None = None) -> "_Rivals":
@@ -117,9 +123,15 @@ class Publication:
         own = self.execution.require_current()
         known = [self.branch.ask_about(name) for name in found]
         live = [rival for rival in known if rivals.is_live(rival, self.staging.attempt)]
-        return _Rivals(own, known, live, next((rival for rival in live if rivals.precedes(rival, own)), None))
+        person = self.execution.person
+        sibling = None if person is None else person.first(known, self.staging.attempt, self.staging.execution)
+        return _Rivals(own, known, live, next((rival for rival in live if rivals.precedes(rival, own)), None), sibling)
 
     # revoked by another attempt
+
+    def is_announced(self) -> bool:
+        """Whether the staging branch, once it was created, still exists; another attempt may have deleted it."""
+        return self.staging.handle is None or self._exists(self.staging.handle)
 
     def _exists(self, handle: Handle) -> bool:
         try:
@@ -131,6 +143,8 @@ class Publication:
     def _explain_revocation(self, error: LakeNotFound) -> NoReturn:
         """Fail with a reason that names the attempt which goes first, or what it has published by now."""
         found = self._list_rivals()
+        if found.sibling is not None:
+            raise gives_way(found.sibling) from error
         if found.first is not None:
             self.branch.patience.until(lambda later: later.first is None, self._list_rivals)
         shown = self.branch.look(found.own)
@@ -252,6 +266,8 @@ class Publication:
     @property
     def _merge_labels(self) -> dict[str, str]:
         labels = commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, self.workflow_created)
+        if self.execution.person is not None:
+            labels[commit_labels.BY] = self.execution.person.name
         return labels if self.counts is None else labels | commit_labels.write_counts(self.counts)
 
     def _unknown(self) -> PublishUnknownError:
@@ -286,6 +302,18 @@ class _Rivals:
     live: Sequence[rivals.Rival]
     first: rivals.Rival | None
     """A live one that precedes this attempt."""
+    sibling: rivals.Rival | None = None
+    """Another execution of the same human step that goes first."""
+
+    @property
+    def is_free(self) -> bool:
+        return self.first is None and self.sibling is None
+
+    def require_free(self, branch: BranchName) -> None:
+        if self.sibling is not None:
+            raise gives_way(self.sibling)
+        if self.first is not None:
+            raise _yields(self.first, branch)
 
 
 def revoked() -> StaleAttemptError:

@@ -34,7 +34,7 @@ def run(execution: Execution, task_input: Mapping[str, Any]) -> Outcome:
     try:
         accepted = execution.task.accept(task_input)
         if accepted.workspace is None:
-            ended = outcome.completed(None, _run_body(execution, None, accepted.params))
+            ended = execution.conclude(lambda: True, outcome.completed(None, _run_body(execution, None, accepted.params)))
         else:
             ended = _run_in_workspace(replace(execution, emit=removals.emit), accepted.workspace, accepted.params)
     except Exception as error:  # noqa: BLE001  the one place where an exception becomes a report; nothing of it is lost
@@ -65,7 +65,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         with recorder.record(Effect.POST_CHECKS):
             task.check_after(workspace.listing())
         if task.read_only:
-            return outcome.completed(target, result)
+            return execution.conclude(lambda: True, outcome.completed(target, result))
         own = execution.require_current()
         publication = Publication(execution, staging, branch, own.workflow_created)
         with publication.explaining_revocation():
@@ -74,7 +74,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         staged = None if change.is_empty else publication.stage(workspace.fill)
         published = publication.publish(staged)
         workspace.published()
-        return outcome.completed(replace(target, ref=published), result)
+        return execution.conclude(publication.is_announced, outcome.completed(replace(target, ref=published), result))
 
 
 def _run_body(

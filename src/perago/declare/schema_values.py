@@ -53,8 +53,10 @@ _FORMATS: Mapping[str, Any] = {
 
 def with_defaults(schema: Json, value: object) -> object:
     """The value with the defaults of all fields that it leaves out, at every depth."""
-    if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        return [with_defaults(schema["items"], one) for one in cast("list[object]", value)]
+    if isinstance(value, list):
+        listed = cast("list[object]", value)
+        items: object = schema.get("items")
+        return [with_defaults(cast("Json", items), one) for one in listed] if isinstance(items, dict) else listed
     if not isinstance(value, dict):
         return value
     choices = _choices(schema)

@@ -27,6 +27,8 @@ IMPORT = "perago.import"
 """On commits of `perago import`, which no attempt may remove either: the folder."""
 IMPORT_BY = "perago.import_by"
 """User and host that ran `perago import`."""
+BY = "perago.by"
+"""The person who did the step, on commits of human steps."""
 EXPECTED_HEAD = "perago.expected_head"
 """The input commit. The hook of `perago protect` compares it with the head that a merge finds."""
 
@@ -46,6 +48,8 @@ class Labels:
     """Conductor's creation time of the workflow's run, which a restart renews; None on commits of the first edition."""
     attempt: str = ""
     execution: str = ""
+    person: str = ""
+    """Who did it, for a human step."""
 
 
 def write(attempt: Attempt, execution: ExecutionId, input_ref: CommitId, workflow_created: int) -> dict[str, str]:
@@ -102,4 +106,5 @@ def read(metadata: Mapping[str, str]) -> Labels | None:
         _number(created),
         metadata.get(_ATTEMPT, ""),
         metadata.get(_EXECUTION, ""),
+        metadata.get(BY, ""),
     )
