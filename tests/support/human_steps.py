@@ -1,7 +1,6 @@
 """Human steps on the real servers: workflows that wait for a person, and the commands with which one answers."""
 
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,8 +123,3 @@ def prices(harness: OperatorHarness) -> CommitId:
     harness.write("prices/a.csv", b"1")
     harness.write("prices/sub/b.csv", b"2")
     return harness.by_hand("elsewhere/c.csv", b"3")
-
-
-def soon() -> None:
-    """Lets file system times differ."""
-    time.sleep(0.01)

@@ -71,7 +71,9 @@ class HumanForm:
         properties = cast("Mapping[str, Json]", self.result.get("properties", {}))
         if not properties:
             return "the result has no fields"
-        fields = (f"{name} ({schema_values.described(one)}{_default(one)})" for name, one in properties.items())
+        # Conductor does not keep the order of fields, but that of lists.
+        names = dict.fromkeys([*(name for name in self.result.get("required", ()) if name in properties), *properties])
+        fields = (f"{name} ({schema_values.described(properties[name])}{_default(properties[name])})" for name in names)
         return f"the result has {', '.join(fields)}"
 
 
