@@ -399,17 +399,16 @@ class World:
             unlabelled=self.setting.unlabelled,
         )
         if self.rules.overlaps:
-            execution = replace(
-                execution,
-                begin=_at_once,
-                received_at=0.0,
-                on_completed=lambda completed: deliver(completed, checked=True),
-            )
+            execution = replace(execution, begin=_at_once, received_at=0.0, conclude=lambda _, ended: conclude(ended))
         delivered: list[reporting.Delivery] = []
 
         def deliver(outcome: Outcome, *, checked: bool) -> None:
             worker.outcome = outcome
             delivered.append(_deliver(cast("Conductor", conductor), worker.attempt, outcome, checked=checked))
+
+        def conclude(completed: Outcome) -> Outcome:
+            deliver(completed, checked=True)
+            return completed
 
         outcome = transaction.run(execution, worker.polled.input)
         if not delivered:

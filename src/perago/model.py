@@ -25,12 +25,15 @@ FilePath = NewType("FilePath", str)
 
 MARKER_NAME = ".perago-attempt.json"
 """Perago's own file in an attempt directory. A file of this name, at any depth, is never mapped from or to lakeFS."""
-_MARKER_SUFFIX = f"/{MARKER_NAME}"
+CHECKOUT_NAME = ".perago-checkout.json"
+"""Perago's own file in a folder that `perago checkout` made, treated in the same way."""
+OWN_NAMES = frozenset({MARKER_NAME, CHECKOUT_NAME})
+_OWN_SUFFIXES = tuple(f"/{name}" for name in OWN_NAMES)
 
 
 def is_marker(path: str) -> bool:
-    """Whether a file has Perago's own name, in any directory."""
-    return path == MARKER_NAME or path.endswith(_MARKER_SUFFIX)
+    """Whether a file has one of Perago's own names, in any directory."""
+    return path in OWN_NAMES or path.endswith(_OWN_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)

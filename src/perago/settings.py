@@ -38,6 +38,7 @@ _OTHER_VARIABLES = {
     "PERAGO_TEST_STACK": "the servers that the project's tests use",
 }
 """Variables that are not settings but have a meaning, and where it is defined."""
+_LONGEST_USER = 200
 _KUBERNETES_SERVICE = re.compile(r"PERAGO\w*_(SERVICE_HOST|(SERVICE_)?PORT\w*)")
 """What Kubernetes sets in every pod for a Service whose name begins with `perago`."""
 
@@ -74,6 +75,12 @@ def _conductor_address(value: str) -> str:
 def _worker_id_prefix(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9]+", value):
         raise ValueError("must be ASCII letters and digits only")
+    return value
+
+
+def _one_line(value: str) -> str:
+    if not value.isprintable() or len(value) > _LONGEST_USER:
+        raise ValueError(f"must be one line of at most {_LONGEST_USER} characters")
     return value
 
 
@@ -181,6 +188,7 @@ class Settings(DownloadSettings):
     perago_cache_max_size: Size = 10 * 10**9
     perago_log_file_max_size: Annotated[Size, AfterValidator(_positive)] = 100 * 10**6
     perago_log_retention: PositiveDuration = 30 * 86400.0
+    perago_user: Annotated[str, AfterValidator(_one_line)] | None = None
     perago_worker_id_prefix: Annotated[str, AfterValidator(_worker_id_prefix)] | None = None
     perago_failure_reason_max_length: int = Field(default=500, ge=1)
     perago_unlabelled_head: Literal["replace", "refuse"] = "replace"
@@ -249,6 +257,7 @@ class Settings(DownloadSettings):
             "PERAGO_CACHE_DIR": str(self.perago_cache_dir),
             "PERAGO_LOG_FILE_MAX_SIZE": human_units.show_size(self.perago_log_file_max_size),
             "PERAGO_LOG_RETENTION": human_units.show_seconds(self.perago_log_retention),
+            "PERAGO_USER": self.perago_user or "(the login name)",
             "PERAGO_WORKER_ID_PREFIX": self.perago_worker_id_prefix or "(from the module name)",
             "PERAGO_FAILURE_REASON_MAX_LENGTH": str(self.perago_failure_reason_max_length),
             "PERAGO_UNLABELLED_HEAD": self.perago_unlabelled_head,

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 from tests.support.attempts import AttemptScene, raising, writing
@@ -157,11 +157,13 @@ def test_the_outcome_of_a_publication_is_known_before_the_clean_up(memory: Attem
     polled, tap = memory.start(), RecordingTap(memory.lake)
     known: list[Outcome] = []
 
-    def on_completed(completed: Outcome) -> None:
+    def conclude(is_announced: Callable[[], bool], completed: Outcome) -> Outcome:
+        assert is_announced()
         assert len(memory.own_staging_branches()) == 1
         known.append(completed)
+        return completed
 
-    execution = replace(memory.execution(polled.attempt, writing(x=b"2"), tap), on_completed=on_completed)
+    execution = replace(memory.execution(polled.attempt, writing(x=b"2"), tap), conclude=conclude)
     assert known == [transaction.run(execution, polled.input)]
     assert len(known[0].removals) == 1
     assert not memory.own_staging_branches()
@@ -171,10 +173,10 @@ def test_a_failure_is_known_when_everything_is_cleaned_up(memory: AttemptScene) 
     polled, tap = memory.start(), RecordingTap(memory.lake)
     tap.before["merge"] = raising(ConductorUnavailable("away"))
     execution = memory.execution(polled.attempt, writing(x=b"2"), tap)
-    done = transaction.run(replace(execution, on_completed=raising_with_outcome), polled.input)
+    done = transaction.run(replace(execution, conclude=raising_with_outcome), polled.input)
     assert done.status is TaskStatus.FAILED
     assert done.error == "ConductorUnavailable"
 
 
-def raising_with_outcome(completed: Outcome) -> None:
+def raising_with_outcome(_: object, completed: Outcome) -> NoReturn:
     raise AssertionError(completed)

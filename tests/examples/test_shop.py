@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from examples.shop.approved import approved
 from examples.shop.pipeline import shop
 
 from perago.pipelines import compiler
@@ -35,3 +36,14 @@ def test_inputs_and_results_are_wired_to_parameters() -> None:
         "workspace": "${report.output.workspace}",
         "page": "${report.output.result.page}",
     }
+
+
+def test_the_approved_report_is_made_in_a_lane_and_joined_after_a_person_answered() -> None:
+    declared = pipeline_of(approved)
+    assert declared is not None
+    begin, fork, join, end = compiler.workflow(declared)["tasks"][5:]
+    assert [begin["name"], join["type"], end["name"]] == ["perago.fork", "JOIN", "perago.join"]
+    (lane,) = fork["forkTasks"]
+    assert [task["type"] for task in lane] == ["SIMPLE", "HUMAN", "JSON_JQ_TRANSFORM"]
+    assert lane[1]["inputParameters"]["workspace"] == "${report.output.workspace}"
+    assert end["inputParameters"]["params"] == {"lanes": {"draft": "${approve.output.workspace}"}}

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from tests.support.pipeline_tasks import Colour, Nested, Numbers, one, plain, read, write
 
-from perago import Flow, TaskDefinitionError, pipeline, task
+from perago import Flow, TaskDefinitionError, WorkspaceSpec, pipeline, task
 
 Body = Callable[[Any, Any], Any]
 
@@ -38,6 +38,13 @@ class Given(BaseModel):
 
 class Total(BaseModel):
     total: int
+
+
+class Hidden(BaseModel):
+    key: SecretStr
+
+
+HUMAN = "write flow.human('review', Question, Decision, workspace=WorkspaceSpec(...), field=...)"
 
 
 def declare(body: Body) -> None:
@@ -305,7 +312,22 @@ def test_parameters(use: Callable[[Any, Any], object], said: str | None) -> None
             lambda f: (f.step(plain, ref="a"), f.step(plain, ref="a_end")),
             "step a_end: the name is needed for a part of a; give another with ref='...'",
         ),
-        (lambda f: f.human("x"), "flow.human: human steps are not available yet"),
+        (
+            lambda f: f.human(3, Total, Total),
+            f"flow.human: the first argument is the name of the step, such as 'review', not 3; {HUMAN}",
+        ),
+        (
+            lambda f: f.human("x", dict, Total),
+            f"human x: question: must be a Pydantic model (class X(BaseModel)), not dict; {HUMAN}",
+        ),
+        (
+            lambda f: f.human("x", Total, Total, workspace=WorkspaceSpec(prefix="")),
+            "2 problems\n  - human x: workspace.prefix: must not be empty; write '/' for the whole repository\n  - human x, question.total: missing; it takes int",
+        ),
+        (
+            lambda f: f.human("x", Total, Hidden, total=1),
+            "human x: result.key: a secret is written as asterisks; write str, or exclude the field from the result",
+        ),
         (lambda f: f.wait(), "wait wait: takes seconds=... or until=..., one of the two"),
         (lambda f: f.wait(seconds=0), "wait wait: seconds: must be at least 1, not 0"),
         (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from perago import events
 from perago.attempt import cancellation, instrumentation, outcome, overlap, port
+from perago.attempt.person import Person
 from perago.attempt.rival_wait import ONE_LOOK, Patience
 from perago.conductor import port as conductor_port
 from perago.errors import ConductorNotFound, StaleAttemptError
@@ -20,9 +21,14 @@ from perago.protocol.budget import Budget
 FRESH_SECONDS = 0.1
 """Within this time after the reply to its poll, that reply stands in for the first attempt fence."""
 
+Conclude = Callable[[Callable[[], bool], Outcome], Outcome]
+"""Gets the outcome of an attempt that has succeeded while its staging branch, if it has one, still exists, and a function that
+tells whether it does. Returns the outcome to report, or raises what the attempt fails with."""
 
-def ignore_outcome(_outcome: Outcome) -> None:
-    """For callers that need the outcome only when everything is cleaned up."""
+
+def as_it_is(_: Callable[[], bool], ended: Outcome) -> Outcome:
+    """For attempts that report when everything is cleaned up."""
+    return ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,12 @@ class Execution:
     begin: overlap.Begin = overlap.when_needed
     received_at: float = -math.inf
     """When the reply to the attempt's poll was received, by `clock`."""
-    on_completed: Callable[[Outcome], None] = ignore_outcome
-    """Called with the outcome of a verified publication, before the attempt cleans up."""
+    conclude: Conclude = as_it_is
+    """Called with the outcome of a success, before the attempt cleans up."""
     keep_failed: KeepFailed | None = None
     """How an attempt that fails its post checks is kept; None if it is not."""
+    person: Person | None = None
+    """Who does it, for a human step."""
 
     @property
     def recorder(self) -> instrumentation.EffectRecorder:

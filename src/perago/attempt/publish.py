@@ -13,6 +13,7 @@ from typing import NoReturn, assert_never
 from perago import events
 from perago.attempt import instrumentation
 from perago.attempt.execution import Execution
+from perago.attempt.person import gives_way
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
 from perago.errors import (
@@ -113,9 +114,12 @@ class Publication:
         """Claim, read the head, decide, act, verify; the commit that the output names.
 
         An attempt without a change has nothing to publish, so it takes no part in the order of live attempts until it has to
-        move the branch; then it announces itself by a handle and claims the branch again.
+        move the branch; then it announces itself by a handle and claims the branch again. A person always announces itself.
         """
-        competes = change is not None
+        person = self.execution.person
+        if person is not None:
+            self.staging.create()
+        competes = change is not None or person is not None
         return self._publish(change, self._claim(self._find_rivals(competes=competes), competes=competes))
 
     def _publish(self, change: StagedCommit | None, own: Snapshot) -> CommitId:
@@ -145,13 +149,16 @@ class Publication:
         Listed before the attempt fence: then none can belong to an attempt after this one. Listed after the own staging branch
         exists (`competes`): then of two attempts at least one sees the other.
         """
-        return self.branch.patience.until(lambda found: not competes or found.first is None, lambda: self._list_rivals(but))
+        return self.branch.patience.until(lambda found: not competes or found.is_free, lambda: self._list_rivals(but))
 
     def _claim(self, found: "_Rivals", *, competes: bool) -> Snapshot:
         """Settle with each rival: yield to one that still goes first, and revoke the others."""
-        if competes and found.first is not None:
-            raise _yields(found.first, self.target.branch)
+        if competes:
+            found.require_free(self.target.branch)
         self.branch.revoke([rival for rival in found.known if competes or rival not in found.live], found.live)
+        person = self.execution.person
+        if person is not None and person.wait_for_reports(found.known, self.staging.attempt):
+            return self.execution.require_current()
         return found.own
 
     def _list_rivals(self, but: BranchName | None = None) -> "_Rivals":
@@ -160,9 +167,16 @@ class Publication:
         own = self.execution.require_current()
         known = [self.branch.ask_about(name) for name in found]
         live = [rival for rival in known if rivals.is_live(rival, self.staging.attempt)]
-        return _Rivals(listed_at, own, known, live, next((rival for rival in live if rivals.precedes(rival, own)), None))
+        person = self.execution.person
+        sibling = None if person is None else person.first(known, self.staging.attempt, self.staging.execution)
+        first = next((rival for rival in live if rivals.precedes(rival, own)), None)
+        return _Rivals(listed_at, own, known, live, first, sibling)
 
     # revoked by another attempt
+
+    def is_announced(self) -> bool:
+        """Whether the staging branch, once it was created, still exists; another attempt may have deleted it."""
+        return self.staging.handle is None or self._exists(self.staging.handle)
 
     def _exists(self, handle: Handle) -> bool:
         try:
@@ -174,6 +188,8 @@ class Publication:
     def _explain_revocation(self, error: LakeNotFound) -> NoReturn:
         """Fail with a reason that names the attempt which goes first, or what it has published by now."""
         found = self._list_rivals()
+        if found.sibling is not None:
+            raise gives_way(found.sibling) from error
         if found.first is not None:
             self.branch.patience.until(lambda later: later.first is None, self._list_rivals)
         shown = self.branch.look(found.own)
@@ -290,6 +306,8 @@ class Publication:
 
     def _labels(self, created: int) -> dict[str, str]:
         labels = commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, created)
+        if self.execution.person is not None:
+            labels[commit_labels.BY] = self.execution.person.name
         return labels if self.counts is None else labels | commit_labels.write_counts(self.counts)
 
     def _unknown(self) -> PublishUnknownError:
@@ -325,6 +343,18 @@ class _Rivals:
     live: Sequence[rivals.Rival]
     first: rivals.Rival | None
     """A live one that precedes this attempt."""
+    sibling: rivals.Rival | None = None
+    """Another execution of the same human step that goes first."""
+
+    @property
+    def is_free(self) -> bool:
+        return self.first is None and self.sibling is None
+
+    def require_free(self, branch: BranchName) -> None:
+        if self.sibling is not None:
+            raise gives_way(self.sibling)
+        if self.first is not None:
+            raise _yields(self.first, branch)
 
 
 def revoked() -> StaleAttemptError:

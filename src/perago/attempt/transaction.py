@@ -7,7 +7,7 @@ from typing import Any
 
 from perago import events
 from perago.attempt import cancellation, kept_attempt, outcome, port
-from perago.attempt.execution import Execution
+from perago.attempt.execution import Conclude, Execution
 from perago.attempt.publish import Publication
 from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
@@ -36,9 +36,9 @@ def run(execution: Execution, task_input: Mapping[str, Any]) -> Outcome:
     try:
         accepted = execution.task.accept(task_input)
         if accepted.workspace is None:
-            ended = outcome.completed(None, _run_body(execution, None, accepted.params))
+            ended = execution.conclude(lambda: True, outcome.completed(None, _run_body(execution, None, accepted.params)))
         else:
-            execution = replace(execution, emit=removals.emit, on_completed=removals.added_to(execution.on_completed))
+            execution = replace(execution, emit=removals.emit, conclude=removals.added_to(execution.conclude))
             ended = _run_in_workspace(execution, accepted.workspace, accepted.params)
     except Exception as error:  # noqa: BLE001  the one place where an exception becomes a report; nothing of it is lost
         ended = outcome.failed(error, execution.reason_max_length)
@@ -70,7 +70,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
                 task.check_after(workspace.listing())
         workspace.verify_input()
         if task.read_only:
-            return outcome.completed(target, result)
+            return execution.conclude(lambda: True, outcome.completed(target, result))
         own = execution.require_current_before_diff()
         publication = Publication(execution, staging, branch, own and own.workflow_created)
         with publication.explaining_revocation():
@@ -78,9 +78,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         publication = replace(publication, counts=change.counts)
         published = publication.publish(None) if change.is_empty else publication.publish_change(workspace.fill)
         workspace.published()
-        completed = outcome.completed(replace(target, ref=published), result)
-        execution.on_completed(completed)
-        return completed
+        return execution.conclude(publication.is_announced, outcome.completed(replace(target, ref=published), result))
 
 
 def _run_body(
@@ -201,6 +199,6 @@ class _Removals:
             self.lines = (*self.lines, str(event))
         self.forward(event)
 
-    def added_to(self, on_completed: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
-        """`on_completed`, called with these lines in the outcome."""
-        return lambda completed: on_completed(replace(completed, removals=self.lines))
+    def added_to(self, conclude: Conclude) -> Conclude:
+        """`conclude`, called with these lines in the outcome."""
+        return lambda is_announced, ended: conclude(is_announced, replace(ended, removals=self.lines))

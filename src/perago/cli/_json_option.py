@@ -10,12 +10,12 @@ _MAX_PATH_LENGTH = 1024
 """The system refuses to look at much longer paths. JSON text may be longer."""
 
 
-def parse(given: str) -> dict[str, Any]:
-    """`SetupError` for what is not a JSON object."""
-    source, text = "--params", given
+def parse(given: str, option: str = "--params") -> dict[str, Any]:
+    """`SetupError` for what is not a JSON object; `option` is what it was given with."""
+    source, text = option, given
     file = _params_file(given)
     if file is not None:
-        source = f"--params file {file}"
+        source = f"{option} file {file}"
         try:
             text = Path(file).read_text(encoding="utf-8")
         except OSError as error:

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,6 +44,15 @@ Params = Annotated[
         help="The parameters of a task or the inputs of a pipeline as JSON, or a file that contains them.",
     ),
 ]
+GivenAnswers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--answer",
+        metavar="STEP=JSON|FILE",
+        help="The answer of a human step as JSON, or a file that contains it; once for each step.",
+        show_default=False,
+    ),
+]
 Write = Annotated[
     Path | None,
     typer.Option("--write", metavar="DIR", help="Write what would be published to this new or empty folder.", show_default=False),
@@ -57,11 +67,21 @@ Keep = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document; what the task prints goes to stderr.")]
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the task or pipeline runs with."""
+
+    folder: Path | None
+    params: dict[str, Any]
+    answers: dict[str, Any]
+
+
 def run(
     module: _inputs.Module,
     workspace: Workspace = None,
     from_: From = None,
     params: Params = "{}",
+    answer: GivenAnswers = None,
     write: Write = None,
     keep: Keep = False,
     as_json: AsJson = False,
@@ -74,13 +94,13 @@ def run(
 
     The folder is the workspace of a task. For a pipeline, whose tasks may have different prefixes, it is the root of the
     repository: a task with the prefix /sales works on the files below sales/. Each step is one attempt, lanes run one after
-    another, and nothing waits.
+    another, and nothing waits. A human step takes what --answer gives as its result, and changes no file.
 
     Exit codes: 0 COMPLETED, 1 it could not be run, 2 wrong usage, 3 FAILED (Conductor would retry it),
     4 FAILED_WITH_TERMINAL_ERROR (it would not), 5 TIMED_OUT; for a pipeline, those of the step that failed.
     """
     _inputs.show_warnings()
-    parameters = _json_option.parse(params)
+    parameters, answers = _json_option.parse(params), _answers(answer or [])
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(_repository.interruptible())
         # The process of the task writes to what is stdout while it is started.
@@ -92,10 +112,11 @@ def run(
             console.warning(f"{declared.name}: {warning}")
         _require_fitting(declared, workspace, from_, write, keep=keep)
         folder = workspace if from_ is None else _copied_from_lakefs(process, declared, from_, listener)
-        arguments = (process, folder, parameters, _result_folder.Result(write, keep), listener)
+        arguments = (process, _Given(folder, parameters, answers), _result_folder.Result(write, keep), listener)
         if isinstance(declared, DeclaredPipeline):
             code = _run_pipeline(declared, *arguments, as_json=as_json)
         else:
+            _require_no_answers(declared, answers)
             code = _run_task(declared, *arguments, as_json=as_json)
     raise typer.Exit(code)
 
@@ -103,15 +124,14 @@ def run(
 def _run_task(
     declared: Declared,
     process: task_process.TaskProcess,
-    folder: Path | None,
-    params: dict[str, Any],
+    given: _Given,
     result: _result_folder.Result,
     listener: spinner.Spinner,
     *,
     as_json: bool,
 ) -> RunExitCode:
     started = time.monotonic()
-    ended = process.run(declared, folder, params, listener, keep=result.keep)
+    ended = process.run(declared, given.folder, given.params, listener, keep=result.keep)
     listener.stop()
     seconds = time.monotonic() - started
     done = ended.done
@@ -129,8 +149,7 @@ def _run_task(
 def _run_pipeline(
     declared: DeclaredPipeline,
     process: task_process.TaskProcess,
-    folder: Path | None,
-    inputs: dict[str, Any],
+    given: _Given,
     result: _result_folder.Result,
     listener: spinner.Spinner,
     *,
@@ -139,7 +158,7 @@ def _run_pipeline(
     started = time.monotonic()
     screen = _pipeline_output.StepsOnScreen(listener, quiet=as_json)
     follower = pipeline_process.Follower(screen.begins, screen.ended)
-    ended = pipeline_process.run(process, folder, inputs, follower, listener, keep=result.keep)
+    ended = pipeline_process.run(process, given.folder, given.params, follower, listener, given.answers, keep=result.keep)
     listener.stop()
     seconds = time.monotonic() - started
     done = ended.done
@@ -148,6 +167,21 @@ def _run_pipeline(
         console.write_json(_pipeline_output.document(declared, ended, written))
     _pipeline_output.show_end(declared, ended, written, seconds, quiet=as_json)
     return _pipeline_output.exit_code(ended)
+
+
+def _answers(given: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{one} is not STEP=JSON, such as review='{{}}'", param_hint="--answer")
+        found[name] = _json_option.parse(text, f"--answer {name}")
+    return found
+
+
+def _require_no_answers(declared: Declared, answers: dict[str, Any]) -> None:
+    if answers:
+        raise SetupError(f"{declared} has no human steps; leave --answer out")
 
 
 def _require_fitting(

@@ -10,6 +10,9 @@ from perago.model import Attempt, Outcome, TaskId, TaskType, WorkerId, WorkflowI
 
 Json = Mapping[str, Any]
 
+HUMAN = "HUMAN"
+"""Conductor's type of a task that a person does."""
+
 
 def segment(text: str) -> str:
     """Quoted as one segment of a path."""
@@ -46,13 +49,19 @@ def attempt(task: Json) -> Attempt:
             iteration=int(task.get("iteration", 0)),
             task_type=TaskType(task.get("taskDefName") or task["taskType"]),
             worker_id=WorkerId(task.get("workerId") or ""),
-            start_time=int(task.get("startTime", 0)),
+            start_time=_start_time(task),
             poll_count=int(task.get("pollCount", 0)),
         )
     except KeyError as error:
         raise ConductorRejected(
             f"Conductor handed out a task without {error.args[0]}; is the address that of its API?"
         ) from error
+
+
+def _start_time(task: Json) -> int:
+    """Of a human step, which is not polled, a rerun clears the start time and renews the time at which it was scheduled."""
+    started = int(task.get("startTime") or 0)
+    return started or (int(task.get("scheduledTime") or 0) if task.get("taskType") == HUMAN else 0)
 
 
 def snapshot(task: Json, workflow: Json | None = None) -> Snapshot:
@@ -64,7 +73,7 @@ def snapshot(task: Json, workflow: Json | None = None) -> Snapshot:
         retry_count=int(task.get("retryCount", 0)),
         status=str(task.get("status", "")),
         worker_id=WorkerId(task["workerId"]) if task.get("workerId") else None,
-        start_time=int(task.get("startTime", 0)),
+        start_time=_start_time(task),
         poll_count=int(task.get("pollCount", 0)),
         workflow_status=run.status,
         output=task.get("outputData") or {},

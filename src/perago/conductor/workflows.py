@@ -15,6 +15,7 @@ from perago.conductor import task_json
 from perago.conductor.api import ConductorApi
 from perago.errors import ConductorError, ConductorNotFound, ConductorRejected, ConductorUnavailable, ConductorUnknown
 from perago.model import TaskId, TaskType, WorkflowId
+from perago.protocol.statuses import TaskState
 
 Json = Mapping[str, Any]
 
@@ -120,6 +121,25 @@ class WorkflowClient:
         except ConductorNotFound:
             return []
         return [str(entry.get("log", "")) for entry in cast("list[Json]", found or [])]
+
+    def task(self, task_id: TaskId) -> Json | None:
+        """The task; None where Conductor does not know it."""
+        try:
+            return task_json.an_object(self.api.read(f"/tasks/{task_json.segment(task_id)}"))
+        except ConductorNotFound:
+            return None
+
+    def human_tasks(self, amount: int) -> Sequence[Json]:
+        """The newest tasks that wait for a person, by the search index, which may be a second behind."""
+        query = {
+            "query": f"taskType='{task_json.HUMAN}' AND status='{TaskState.IN_PROGRESS}'",
+            "freeText": "*",
+            "sort": "startTime:DESC",
+            "start": "0",
+            "size": str(amount),
+        }
+        found = cast("list[Json]", task_json.an_object(self.api.read("/tasks/search-v2", query=query)).get("results") or [])
+        return [one for one in found if one.get("status") == TaskState.IN_PROGRESS]
 
     # writes
 

@@ -123,6 +123,14 @@ def _workspace(given: Mapping[str, Any]) -> WorkspaceRef:
     return WorkspaceRef(Repository(given["repository"]), BranchName(given["branch"]), CommitId(given["ref"]))
 
 
+def parse_workspace(given: object) -> WorkspaceRef:
+    """`workspace` of a task's input alone; `TaskInputError` with every field that is wrong, missing or unknown."""
+    problems = [*_workspace_problems(given)]
+    if problems:
+        raise TaskInputError(f"input does not satisfy the contract: {_listed(problems)}")
+    return _workspace(cast("Mapping[str, Any]", given))
+
+
 def _workspace_problems(given: object) -> Iterator[str]:
     if given is None:
         yield f"workspace is null: {_FOUND_NOTHING}"

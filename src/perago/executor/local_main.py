@@ -18,12 +18,14 @@ from perago.declare.task import TaskDeclaration
 from perago.errors import PeragoError
 from perago.executor import interruption, process_start
 from perago.local_run import environment, local_attempts, messages, pipeline_run
+from perago.local_run.answers import Answers
 from perago.local_run.local_attempts import Surroundings, object_prefix
 from perago.local_run.step_run import StepRun
 from perago.pipelines import graph, inputs, loader
 from perago.provision.progress import InstallProgress
 from perago.spark import engine
 from perago.spark import options as spark_options
+from perago.workspace import path_mapping
 
 REFUSED = 3
 """Exit code of a process whose task cannot be run."""
@@ -62,10 +64,12 @@ class LocalModule:
 
     def _pipeline(self, pipeline: graph.Pipeline, request: messages.Run) -> messages.PipelineEnded:
         inputs.require_valid(pipeline, request.params)
+        answers = Answers(request.answers)
+        answers.require_for(pipeline)
         files = {} if request.workspace is None else environment.files_of(request.workspace)
         store = local_attempts.make_store(files, "", self._directory)
         attempts = local_attempts.LocalAttempts(store, self._directory, self._ready(pipeline.tasks()), request.keep)
-        done = pipeline_run.interpret(pipeline, attempts, request.params, self)
+        done = pipeline_run.interpret(pipeline, attempts, request.params, self, answers)
         self._after_bodies()
         return messages.PipelineEnded(done.outputs, done.failed, done.given, done.published, done.notes, done.kept)
 
@@ -142,6 +146,7 @@ def _declared(task: TaskDeclaration) -> messages.Declared:
 
 def _declared_pipeline(pipeline: graph.Pipeline) -> messages.DeclaredPipeline:
     prefixes = {object_prefix(task) for task in pipeline.tasks() if task.workspace is not None}
+    prefixes |= {path_mapping.listing_prefix(one.workspace.prefix) for one in pipeline.humans() if one.workspace is not None}
     outermost = (one for one in prefixes if not any(one != other and one.startswith(other) for other in prefixes))
     return messages.DeclaredPipeline(
         name=pipeline.name,

@@ -10,7 +10,7 @@ from perago import human_units, ipc
 from perago import settings as worker_settings
 from perago.attempt import cancellation, declared_task, overlap, transaction
 from perago.attempt import port as attempt_port
-from perago.attempt.execution import Execution, KeepFailed
+from perago.attempt.execution import Conclude, Execution, KeepFailed, as_it_is
 from perago.attempt.rival_wait import LONGEST, Patience
 from perago.builtin import lane_workspace
 from perago.builtin import names as built_in_names
@@ -21,7 +21,7 @@ from perago.errors import LakeError, RuntimeConfigError, SetupError
 from perago.events import Done, Event
 from perago.executor import interruption, process_start, process_state, source_files, supervisor_channel
 from perago.lake.client import TRANSFER_TIMEOUTS, LakeFS
-from perago.model import Attempt, LakeAccess, Outcome, WorkspaceRef
+from perago.model import Attempt, ExecutionId, LakeAccess, Outcome, WorkspaceRef
 from perago.pipelines import loader
 from perago.protocol import decision
 from perago.provision.progress import InstallProgress
@@ -111,10 +111,19 @@ class Executor:
             patience=Patience(min(LONGEST, budget.publish_seconds)),
             begin=overlap.in_thread,
             received_at=run.received_at,
-            on_completed=lambda completed: self._channel.send(ipc.Completed(run.execution_id, completed)),
+            conclude=self._report_early(run.execution_id) if declaration.publishes else as_it_is,
             keep_failed=self._keep_failed(declaration, attempt),
         )
         return transaction.run(execution, run.polled.input)
+
+    def _report_early(self, execution_id: ExecutionId) -> Conclude:
+        """The supervisor reports a publication while the executor cleans up."""
+
+        def conclude(_: object, completed: Outcome) -> Outcome:
+            self._channel.send(ipc.Completed(execution_id, completed))
+            return completed
+
+        return conclude
 
     def _keep_failed(self, declaration: TaskDeclaration, attempt: Attempt) -> KeepFailed | None:
         seconds = self._settings.perago_keep_failed

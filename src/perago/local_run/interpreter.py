@@ -9,6 +9,7 @@ from perago.declare import module_loader
 from perago.declare.task import TaskDeclaration
 from perago.errors import TaskInputError
 from perago.local_run import changes, table_changes, table_files
+from perago.local_run.answers import Answers
 from perago.local_run.local_attempts import AttemptRun, LocalAttempts
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import BranchName, CommitId, Repository, WorkspaceRef
@@ -24,6 +25,7 @@ class _Frame:
     known: conditions.Known
     within: str = ""
     """The calls around it, each with a `/` behind it."""
+    module: str = ""
     iteration: str = ""
     """What Conductor appends to reference names inside a loop."""
 
@@ -35,6 +37,7 @@ class _Frame:
 class Interpreter:
     attempts: LocalAttempts
     watch: Watch
+    answers: Answers = field(default_factory=Answers)
     notes: list[str] = field(default_factory=list[str])
     """What was left out, one line each."""
 
@@ -42,7 +45,7 @@ class Interpreter:
         self, pipeline: graph.Pipeline, given: Mapping[str, Any], workspace: WorkspaceRef, within: str = ""
     ) -> tuple[dict[str, Any], WorkspaceRef]:
         """The outputs and the final workspace; `StepFailed` where a step ends the pipeline."""
-        frame = _Frame(conditions.Known(inputs.with_defaults(pipeline, given)), within)
+        frame = _Frame(conditions.Known(inputs.with_defaults(pipeline, given)), within, pipeline.module)
         after = self._nodes(pipeline.nodes, frame, workspace)
         return _resolved(pipeline.outputs, frame), after
 
@@ -69,6 +72,8 @@ class Interpreter:
             case graph.Wait():
                 self.notes.append(f"{frame.ref(node.ref)}: a local run does not wait")
                 after = workspace
+            case graph.Human():
+                after = self._human(node, frame, workspace)
         return after
 
     def _step(self, node: graph.Step, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
@@ -77,6 +82,13 @@ class Interpreter:
         done = self._attempt(frame.ref(node.ref), node.task, workspace, _resolved(node.params, frame), optional=node.optional)
         if not done.ok:
             return workspace
+        frame.known.results[node.ref] = done.result
+        return _left_by(done.attempt, workspace)
+
+    def _human(self, node: graph.Human, frame: _Frame, workspace: WorkspaceRef) -> WorkspaceRef:
+        names = [frame.ref(node.ref), f"{frame.within}{node.ref}", f"{node.ref}{frame.iteration}", node.ref]
+        task = self.answers.declaration(node, names, frame.module)
+        done = self._attempt(frame.ref(node.ref), task, workspace, _resolved(node.params, frame))
         frame.known.results[node.ref] = done.result
         return _left_by(done.attempt, workspace)
 

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -65,6 +65,8 @@ class Run:
     """The params of a task, the inputs of a pipeline."""
     keep: bool = False
     """Keep what a task leaves that fails its post checks."""
+    answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The results of a pipeline's human steps, by reference name."""
     kind: Literal["run"] = "run"
 
 

@@ -1,8 +1,9 @@
 """A pipeline in the process of `perago run`: follows its steps, and names the one in which the process ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from perago import events, ipc
 from perago.errors import TaskStatus
@@ -48,10 +49,17 @@ class Follower:
 
 
 def run(
-    process: TaskProcess, workspace: Path | None, inputs: object, follower: Follower, emit: events.Emit, *, keep: bool = False
+    process: TaskProcess,
+    workspace: Path | None,
+    inputs: object,
+    follower: Follower,
+    emit: events.Emit,
+    answers: Mapping[str, Any] | None = None,
+    *,
+    keep: bool = False,
 ) -> IsolatedPipelineRun:
     """Run the pipeline; raises what it is refused with before its first step begins."""
-    process.send(messages.Run(workspace, inputs, keep))
+    process.send(messages.Run(workspace, inputs, keep, answers or {}))
     clock, begun = AttemptClock(), messages.StepBegins("", "", messages.TimeLimit(0, is_retried=False), is_builtin=False)
     while process.is_readable_within(clock.seconds_left()):
         match process.receive():

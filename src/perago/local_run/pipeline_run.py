@@ -13,6 +13,7 @@ from typing import Any
 
 from perago.declare.task import TaskDeclaration
 from perago.local_run import changes, environment, folder_lake, local_attempts, table_changes
+from perago.local_run.answers import Answers
 from perago.local_run.interpreter import Interpreter
 from perago.local_run.step_run import StepFailed, StepRun, Watch
 from perago.model import FilePath, ObjectPath
@@ -86,21 +87,28 @@ class InProcessRun:
 
 
 @contextlib.contextmanager
-def run(pipeline: graph.Pipeline, files: Mapping[FilePath, Path], given: Mapping[str, Any]) -> Generator[InProcessRun]:
+def run(
+    pipeline: graph.Pipeline, files: Mapping[FilePath, Path], given: Mapping[str, Any], answers: Answers
+) -> Generator[InProcessRun]:
     """Run it in this process on a copy of `files`; `TaskInputError` for inputs that its model refuses."""
     inputs.require_valid(pipeline, given)
+    answers.require_for(pipeline)
     with tempfile.TemporaryDirectory(prefix="perago-run-", ignore_cleanup_errors=True) as directory:
         collected, surroundings = _Collect(), local_attempts.Surroundings(environment.shared_spark)
         store = local_attempts.make_store(files, "", Path(directory))
         attempts = local_attempts.LocalAttempts(store, Path(directory), surroundings)
-        yield InProcessRun(interpret(pipeline, attempts, given, collected), collected.steps, store)
+        yield InProcessRun(interpret(pipeline, attempts, given, collected, answers), collected.steps, store)
 
 
 def interpret(
-    pipeline: graph.Pipeline, attempts: local_attempts.LocalAttempts, given: Mapping[str, Any], watch: Watch
+    pipeline: graph.Pipeline,
+    attempts: local_attempts.LocalAttempts,
+    given: Mapping[str, Any],
+    watch: Watch,
+    answers: Answers,
 ) -> LocalPipelineRun:
     """Run it on the store of the attempts, whose directory has the files of the result."""
-    store, interpreter = attempts.store, Interpreter(attempts, watch)
+    store, interpreter = attempts.store, Interpreter(attempts, watch, answers)
     outputs, failed, kept = None, "", None
     try:
         outputs, _ = interpreter.run(pipeline, given, local_attempts.input_workspace(store))

@@ -139,8 +139,11 @@ def begin(servers: Servers, command: str, target: WorkspaceRef, emit: events.Emi
 
 def operator() -> str:
     """For readers of the history; nothing depends on it."""
+    return f"{login_name()}@{socket.gethostname()}"
+
+
+def login_name() -> str:
     try:
-        user = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+        return "unknown"

@@ -70,7 +70,8 @@ def summary(one: Evidence) -> str:
     commit, by = one.commit, one.by
     if by is not None:
         name = f"{one.workflow_name} " if one.workflow_name else ""
-        return f"step {by.reference_name}, attempt {by.attempt_number}, workflow {name}{by.workflow_id}"
+        person = f" by {by.person}" if by.person else ""
+        return f"step {by.reference_name}{person}, attempt {by.attempt_number}, workflow {name}{by.workflow_id}"
     if folder := commit.metadata.get(commit_labels.IMPORT):
         return f"import of {folder} by {commit.metadata.get(commit_labels.IMPORT_BY) or commit.committer or 'unknown'}"
     if undone := commit.metadata.get(commit_labels.UNDO):
@@ -117,6 +118,7 @@ def document(one: Evidence, replaced: events.Removed | None = None) -> dict[str,
         "step": None if by is None else by.reference_name,
         "attempt": None if by is None or not by.attempt.isdecimal() else int(by.attempt),
         "task_id": None if by is None else by.task_id,
+        "by": None if by is None else by.person or None,
         "changes": None if counts is None else dataclasses.asdict(counts),
         "replaced": None if replaced is None else {"commit": replaced.commit, "why": replaced.why},
         "command": commit_labels.command(commit.metadata) or None,

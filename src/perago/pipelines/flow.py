@@ -6,8 +6,9 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from pydantic import BaseModel
 
+from perago.declare.workspace_spec import WorkspaceSpec
 from perago.pipelines import graph
-from perago.pipelines.declaration import each_steps, steps, symbols, waits
+from perago.pipelines.declaration import each_steps, human_steps, steps, waits
 from perago.pipelines.declaration.block_contexts import Branch, ForkLanes, Loop, fork_context, loop_context, when_context
 from perago.pipelines.declaration.decorator import pipeline, pipeline_of, pipelines_in
 from perago.pipelines.declaration.model_fields import Form
@@ -86,6 +87,18 @@ class Flow:
         """Wait for a number of seconds, or until a moment."""
         waits.wait(self._declaration, seconds, until, ref)
 
-    def human(self, *_given: object, **_named: object) -> Any:
-        """Not available yet."""
-        symbols.refuse("flow.human", "human steps are not available yet")
+    def human(
+        self,
+        ref: str,
+        question: type[BaseModel],
+        decision: type[Result],
+        /,
+        *,
+        workspace: WorkspaceSpec | None = None,
+        **params: object,
+    ) -> Result:
+        """Wait for a person, who answers a question and may edit files: `perago tasks` lists what waits.
+
+        `params` are the fields of the question. Without a workspace there is nothing to edit.
+        """
+        return cast("Result", human_steps.human(self._declaration, ref, question, decision, workspace, params))

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from perago.declare.task import TaskDeclaration
+from perago.declare.workspace_spec import WorkspaceSpec
 
 # values that are known when a workflow runs
 
@@ -218,7 +219,23 @@ class Wait:
         return False
 
 
-Node = Step | Fork | Each | When | Repeat | Call | Wait
+@dataclass(frozen=True, slots=True)
+class Human:
+    """A step that a person does: answers a question and, if there is a workspace, may edit its files."""
+
+    ref: str
+    question: type[BaseModel]
+    decision: type[BaseModel]
+    workspace: WorkspaceSpec | None
+    params: Mapping[str, Value]
+    """The fields of the question."""
+
+    @property
+    def writes(self) -> bool:
+        return self.workspace is not None and not self.workspace.read_only
+
+
+Node = Step | Fork | Each | When | Repeat | Call | Wait | Human
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +260,7 @@ class Pipeline:
     @property
     def has_workspace(self) -> bool:
         """Whether it takes a workspace and returns one."""
-        return any(task.workspace is not None for task in self.tasks())
+        return any(task.workspace is not None for task in self.tasks()) or any(one.workspace for one in self.humans())
 
     @property
     def needs_lanes(self) -> bool:
@@ -261,6 +278,11 @@ class Pipeline:
                 for task in node.pipeline.tasks():
                     found.setdefault(task.name, task)
         return list(found.values())
+
+    def humans(self) -> Sequence[Human]:
+        """Every human step of the pipeline and of those that it calls."""
+        pipelines: list[Pipeline] = [self, *self.called()]
+        return [node for one in pipelines for node in walk(one.nodes) if isinstance(node, Human)]
 
     def called(self) -> Sequence["Pipeline"]:
         """Every pipeline that it calls, those that the called ones call first."""
@@ -289,5 +311,5 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
                 yield from walk(node.otherwise)
             case Repeat():
                 yield from walk(node.nodes)
-            case Step() | Each() | Call() | Wait():
+            case Step() | Each() | Call() | Wait() | Human():
                 pass

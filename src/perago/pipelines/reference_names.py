@@ -56,6 +56,6 @@ def helpers(node: graph.Node) -> frozenset[str]:
             makers = (end,)
         case graph.Wait():
             makers = (begin,)
-        case graph.Call():
+        case graph.Call() | graph.Human():
             makers = ()
     return frozenset(make(node.ref) for make in makers)

@@ -58,6 +58,8 @@ def _entries(nodes: Sequence[graph.Node]) -> Iterator[_Entry]:
             case graph.Wait():
                 until = "" if node.until is None else f"until {_value(node.until)}"
                 yield _Entry(f"wait {until or f'{node.seconds} s'}")
+            case graph.Human():
+                yield _Entry(f"{node.ref} (a person, {_does(node)})", _values(node.params))
             case graph.Fork() | graph.When() | graph.Repeat():
                 yield from _block(node)
 
@@ -95,6 +97,12 @@ def condition(given: graph.Condition) -> str:
 def _task(ref: str, task: TaskDeclaration) -> str:
     does = "no workspace" if task.kind is WorkspaceKind.NONE else "writes" if task.publishes else "reads"
     return f"{ref} (task {task.name}, {does})"
+
+
+def _does(node: graph.Human) -> str:
+    if node.workspace is None:
+        return "no workspace"
+    return f"may edit {node.workspace.prefix}" if node.writes else f"reads {node.workspace.prefix}"
 
 
 def _values(values: Mapping[str, graph.Value]) -> str:

@@ -27,6 +27,8 @@ IMPORT = "perago.import"
 """On commits of `perago import`, which no attempt may remove either: the folder."""
 IMPORT_BY = "perago.import_by"
 """User and host that ran `perago import`."""
+BY = "perago.by"
+"""The person who did the step, on commits of human steps."""
 EXPECTED_HEAD = "perago.expected_head"
 """The input commit. The hook of `perago protect` compares it with the head that a merge finds."""
 
@@ -47,6 +49,8 @@ class Labels:
     attempt: str = ""
     """Conductor's `retryCount`."""
     execution: str = ""
+    person: str = ""
+    """Who did it, for a human step."""
 
     @property
     def attempt_number(self) -> str:
@@ -109,4 +113,5 @@ def read(metadata: Mapping[str, str]) -> Labels | None:
         _number(created),
         metadata.get(_ATTEMPT, ""),
         metadata.get(_EXECUTION, ""),
+        metadata.get(BY, ""),
     )

@@ -26,7 +26,9 @@ _SHAPE = re.compile(rf"perago-staging-z(?P<target>[0-9a-f]{{12}})-{_FIELDS}", re
 _FIRST_EDITION = re.compile(rf"perago-staging-{_FIELDS}_(?P<target>[0-9a-f]{{12}})", re.ASCII)
 UNDO, RESTORE = "u", "r"
 """Suffixes of the execution id in the name of an execution's second staging branch, by its purpose."""
-_EXECUTION_ID = re.compile(r"(?P<seconds>[0-9a-f]{8})[0-9a-f]{16}(?P<mark>[a-z]?)")
+PERSON = "h"
+"""Suffix of the execution id of a person, before that of a purpose."""
+_EXECUTION_ID = re.compile(rf"(?P<seconds>[0-9a-f]{{8}})[0-9a-f]{{16}}(?P<person>{PERSON}?)(?P<mark>[a-z]?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,12 @@ class StagingName:
     def made_at(self) -> int | None:
         """Unix seconds, by the clock of the worker that made it."""
         return made_at(self.execution_id)
+
+    @property
+    def is_of_person(self) -> bool:
+        """Whether it belongs to an execution of a human step."""
+        found = _EXECUTION_ID.fullmatch(self.execution_id or "")
+        return found is not None and bool(found["person"])
 
     @property
     def restores(self) -> bool:

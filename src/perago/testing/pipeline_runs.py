@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from perago.errors import SetupError, TaskDefinitionError
 from perago.local_run import pipeline_run
+from perago.local_run.answers import Answer, Answers
 from perago.local_run.changes import ChangeKind, unified
 from perago.local_run.table_changes import TableChange
 from perago.pipelines import flow, graph, loader
@@ -88,23 +89,35 @@ class PipelineRun(Generic[ResultT]):
 
 @overload
 def run_pipeline(
-    pipeline: ModuleType | str, *, files: Files | None = None, inputs: Mapping[str, Any] | BaseModel | None = None
+    pipeline: ModuleType | str,
+    *,
+    files: Files | None = None,
+    inputs: Mapping[str, Any] | BaseModel | None = None,
+    answers: Mapping[str, Answer] | None = None,
 ) -> PipelineRun[Any]: ...
 @overload
 def run_pipeline(
-    pipeline: Callable[..., ResultT], *, files: Files | None = None, inputs: Mapping[str, Any] | BaseModel | None = None
+    pipeline: Callable[..., ResultT],
+    *,
+    files: Files | None = None,
+    inputs: Mapping[str, Any] | BaseModel | None = None,
+    answers: Mapping[str, Answer] | None = None,
 ) -> PipelineRun[ResultT]: ...
 def run_pipeline(
     pipeline: Callable[..., Any] | ModuleType | str,
     *,
     files: Files | None = None,
     inputs: Mapping[str, Any] | BaseModel | None = None,
+    answers: Mapping[str, Answer] | None = None,
 ) -> PipelineRun[Any]:
     """Run a pipeline without servers and return how it ended; a failure of a step is not raised.
 
     `pipeline` is the decorated function, its module, or the module's name. `files` is the input repository: contents by path
     from its root, or a folder, which is copied and never changed. A task with the prefix `/sales` works on the files below
     `sales/`. `inputs` is what Conductor would get, or an instance of the inputs model; wrong inputs raise `TaskInputError`.
+
+    `answers` has an answer for each human step, by its name: the result as JSON or as an instance of its model, or a function
+    that gets the workspace (if the step has one) and the question, may edit the files, and returns the result.
 
     Each step is one attempt in this process, as with `run_task`; nothing is retried. Lanes run one after another, in their
     order, each writing one on a branch of its own, and nothing waits.
@@ -113,7 +126,7 @@ def run_pipeline(
     if files is not None and not declared.has_workspace:
         raise SetupError(f"pipeline {declared.name!r} has no workspace; leave files out")
     given = cast("Mapping[str, Any]", runs.as_json(inputs))
-    with runs.on_disk(files) as found, pipeline_run.run(declared, found, given) as ran:
+    with runs.on_disk(files) as found, pipeline_run.run(declared, found, given, Answers(answers or {})) as ran:
         return _run(declared, ran)
 
 

@@ -47,7 +47,7 @@ class LastUses:
 
 def old_or_absent(workflow: Workflow, order: Order, tasks: Tasks) -> frozenset[str]:
     """Writers of whose output only the workspace matters, and for which an old workspace is as wrong as none."""
-    workers = [(task, roles.role(task, tasks)) for task in workflow.walk() if task.is_worker_task]
+    workers = [(task, roles.role(task, tasks)) for task in workflow.walk() if task.is_worker_task or task.type == roles.HUMAN]
     writers = frozenset(task.ref for task, role in workers if role in {Role.WRITER, Role.JOIN})
     return writers - _used_if_old(workflow, order, tasks)
 

@@ -11,6 +11,7 @@ from perago.workflow_check.expressions import Expression
 
 FORK = "perago.fork"
 JOIN = "perago.join"
+HUMAN = "HUMAN"
 Tasks = Mapping[str, TaskDeclaration]
 
 
@@ -26,14 +27,23 @@ class Role(StrEnum):
 
 
 def role(task: Task, tasks: Tasks) -> Role:
-    """Of a task that a worker runs, or of a sub-workflow that is not known."""
+    """Of a task that a worker runs, of a human step, or of a sub-workflow that is not known."""
     if task.name in {FORK, JOIN} and task.is_worker_task:
         return Role.FORK if task.name == FORK else Role.JOIN
     declared = tasks.get(task_name(task) or "") if task.is_worker_task else None
     if declared is not None:
         return Role.NONE if declared.workspace is None else Role.WRITER if declared.publishes else Role.READER
-    may_write = task.is_worker_task or task.type in CALLS
+    may_write = task.is_worker_task or task.type in CALLS or task.type == HUMAN
+    if task.type == HUMAN and _is_read_only(task):
+        return Role.READER
     return Role.WRITER if may_write and _is_workspace(task.inputs.get("workspace")) else Role.NONE
+
+
+def _is_read_only(human: Task) -> bool:
+    """Whether the form of a human step lets a person read the workspace only."""
+    form = human.inputs.get("form")
+    spec = cast("Mapping[str, Any]", form).get("workspace") if isinstance(form, Mapping) else None
+    return isinstance(spec, Mapping) and cast("Mapping[str, Any]", spec).get("read_only") is True
 
 
 def task_name(task: Task) -> str | None:

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from perago.declare import human_form
 from perago.declare.task import TaskDeclaration
 from perago.workflow_check import expressions, schemas
 from perago.workflow_check.definition import CALLS, LOOPS, Task, Workflow
 from perago.workflow_check.expressions import Expression
 from perago.workflow_check.findings import did_you_mean
 from perago.workflow_check.order import Order, variable
+from perago.workflow_check.roles import HUMAN
 from perago.workflow_check.schemas import NoSuchField
 
 Json = dict[str, Any]
@@ -62,6 +64,9 @@ class Sources:
         declared = self._tasks.get(task.name) if task.is_worker_task and not task.has_dynamic_name else None
         if declared is not None:
             return self._declared_output(task, declared, path)
+        answer = human_form.result_schema(task.inputs) if task.type == HUMAN and path[:1] == ("result",) else None
+        if answer is not None:
+            return schemas.part(answer, path[1:], f"{task.ref}.output.result")
         if task.type in LOOPS and path[:1] == ("iteration",):
             return {"type": "integer"}
         called = self._called(task) if task.type in CALLS else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from perago.errors import WorkspaceError
-from perago.model import MARKER_NAME, FilePath, Listing
+from perago.model import OWN_NAMES, FilePath, Listing
 
 HASH_BLOCK = 1 << 20
 OWNER_EXECUTES = stat.S_IXUSR
@@ -76,7 +76,7 @@ class _TreeScanner:
             self._directories.add(path)
             self.todo.append(path)
         elif entry.is_file(follow_symlinks=False):
-            if entry.name != MARKER_NAME:
+            if entry.name not in OWN_NAMES:
                 self.files[FilePath(path)] = file_stat(entry.stat(follow_symlinks=False))
         else:
             self.special_files.append(SpecialFile(FilePath(path), _kind(entry.stat(follow_symlinks=False).st_mode)))

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from perago.declare import human_form
 from perago.pipelines import graph
 from perago.pipelines import reference_names as names
 from perago.pipelines.compiled import blocks as compiled_blocks
 from perago.pipelines.compiled import each as compiled_each
 from perago.pipelines.compiled.conductor_tasks import Compiled, Json, inline, jq, simple, task_input
-from perago.pipelines.compiled.expressions import Expressions, output
+from perago.pipelines.compiled.expressions import Expressions, escaped, output
 
 _SECONDS_UNTIL = (
     "(function() { var t = String($.moment); if (!/(Z|[+-]\\d\\d:?\\d\\d)$/.test(t)) { t += 'Z'; } "
@@ -37,6 +38,8 @@ def _compile(node: graph.Node, workspace: str, expressions: Expressions) -> Comp
             return _call(node, workspace, expressions)
         case graph.Wait():
             return Compiled(_wait(node, expressions), workspace)
+        case graph.Human():
+            return _human(node, workspace, expressions)
 
 
 def _step(node: graph.Step, workspace: str, expressions: Expressions) -> Compiled:
@@ -63,6 +66,16 @@ def _call(node: graph.Call, workspace: str, expressions: Expressions) -> Compile
         "inputParameters": given,
     }
     return Compiled([task], output(node.ref, "workspace") if called.writes else workspace)
+
+
+def _human(node: graph.Human, workspace: str, expressions: Expressions) -> Compiled:
+    given = {
+        **({} if node.workspace is None else {human_form.WORKSPACE: workspace}),
+        human_form.QUESTION: expressions.values(node.params),
+        human_form.FORM: escaped(human_form.of(node.decision, node.workspace).as_json()),
+    }
+    task: Json = {"name": "human", "taskReferenceName": node.ref, "type": "HUMAN", "inputParameters": given}
+    return Compiled([task], output(node.ref, "workspace") if node.writes else workspace)
 
 
 def _wait(node: graph.Wait, expressions: Expressions) -> list[Json]:

@@ -61,11 +61,9 @@ def declared_task(task: object) -> TaskDeclaration:
     return symbols.refuse("flow.step", f"takes a function with @task, not {_described(task)}")
 
 
-def renamed(given: Mapping[str, object], model: type[BaseModel]) -> dict[str, object]:
-    """Parameters named `ref` or `optional`, which mean something else here, are given as `ref_` and `optional_`."""
-    hidden = {
-        f"{name}_": name for name in ("ref", "optional") if name in model.model_fields and f"{name}_" not in model.model_fields
-    }
+def renamed(given: Mapping[str, object], model: type[BaseModel], taken: Sequence[str] = ("ref", "optional")) -> dict[str, object]:
+    """Parameters whose names are `taken`, because they mean something else here, are given as `ref_` and `optional_`."""
+    hidden = {f"{name}_": name for name in taken if name in model.model_fields and f"{name}_" not in model.model_fields}
     return {hidden.get(name, name): value for name, value in given.items()}
 
 
