@@ -76,7 +76,7 @@ class _Given:
     answers: dict[str, Any]
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     module: _inputs.Module,
     workspace: Workspace = None,
     from_: From = None,

@@ -122,13 +122,6 @@ class WorkflowClient:
             return []
         return [str(entry.get("log", "")) for entry in cast("list[Json]", found or [])]
 
-    def task(self, task_id: TaskId) -> Json | None:
-        """The task; None where Conductor does not know it."""
-        try:
-            return task_json.an_object(self.api.read(f"/tasks/{task_json.segment(task_id)}"))
-        except ConductorNotFound:
-            return None
-
     def human_tasks(self, amount: int) -> Sequence[Json]:
         """The newest tasks that wait for a person, by the search index, which may be a second behind."""
         query = {
