@@ -262,6 +262,21 @@ def test_a_killed_owner_leaves_no_process_and_no_lease(tmp_path: Path, hold: Hol
     os.close(os.open(tmp_path / "large", os.O_WRONLY | os.O_NONBLOCK))
 
 
+def test_numbers_of_received_bytes_may_arrive_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(LARGE)
+    path = FilePath("large")
+    verification = input_verification.InputVerification(str(tmp_path))
+    assert verification.reserve()
+    verification.add(path, "read it", SIZE, workspaces.md5(LARGE))
+    for count in (5, SIZE, 7):
+        verification.received(path, count)
+    eventually(lambda: not verification._pending)
+    verification.received(path, 8)
+    verification.protect(lambda: None)
+    assert verification.wait(lambda: None) == {path: workspaces.md5(LARGE)}
+    verification.stop()
+
+
 def test_a_server_that_ignores_ranges(
     memory_harness: workspaces.WorkspaceHarness, memory_setup: workspaces.MemoryLakeSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

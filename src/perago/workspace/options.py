@@ -19,7 +19,7 @@ class WorkspaceOptions:
     light_transfers: int = 16
     """Parallel transfers of small objects: limited by round trips, then by the interpreter."""
     heavy_transfers: int = 4
-    """Parallel transfers of large objects: limited by hashing and by the disk."""
+    """Parallel transfers of large objects, or of parts of them: limited by the disk and the cores."""
 
     def make_cache(self) -> content_cache.ContentCache:
         return content_cache.ContentCache(self.cache_root or self.root / CACHE_NAME, self.cache_bytes)

@@ -120,9 +120,9 @@ class VerificationProcess:
             if "file" in message:
                 path = message["file"]
                 self._files[path] = InputFile(path, message["size"], message["checksum"])
-            else:
-                file = self._files[message["received"]]
-                file.received = max(file.received, message["bytes"])  # sent by several threads, in any order
+            elif file := self._files.get(message["received"]):
+                # Several threads send these, in any order, so the last number may have come before this one.
+                file.received = max(file.received, message["bytes"])
             self._change.notify_all()
 
     def _seal(self) -> None:
