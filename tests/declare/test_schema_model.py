@@ -14,7 +14,7 @@ from perago.declare import schema, schema_model
 Json = dict[str, Any]
 
 
-def closed(required: list[str] | None = None, **properties: object) -> Json:
+def closed(required: list[str] | None = None, /, **properties: object) -> Json:
     return {
         "type": "object",
         "properties": properties,
@@ -78,7 +78,7 @@ schemas: st.SearchStrategy[Any] = st.recursive(scalar_schemas, nested, max_leave
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas, values)
-def test_a_model_accepts_what_its_schema_accepts(inner: Json, value: object) -> None:
+def test_a_model_accepts_what_its_schema_accepts(inner: Json, value: Any) -> None:
     document = {**closed(field=inner), "$defs": {"short": {"type": "string", "maxLength": 3}}}
     is_valid = jsonschema.Draft202012Validator(document).is_valid({"field": value})
     assert accepts(document, {"field": value}) == is_valid
@@ -86,7 +86,7 @@ def test_a_model_accepts_what_its_schema_accepts(inner: Json, value: object) -> 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas, values)
-def test_the_schema_of_the_model_accepts_what_the_schema_accepts(inner: Json, value: object) -> None:
+def test_the_schema_of_the_model_accepts_what_the_schema_accepts(inner: Json, value: Any) -> None:
     """It is what Conductor gets."""
     document = {**closed(field=inner), "$defs": {"short": {"type": "string", "maxLength": 3}}}
     model, _ = schema_model.make(document, "params")
