@@ -13,7 +13,7 @@ from perago.fault_proxy.proxy import Fault
 from perago.model import BranchName, Repository
 
 START_SECONDS = 60.0
-QUIET_SECONDS = 1.5
+QUIET_SECONDS = 2.5
 """A worker that has sent no write to lakeFS for so long has finished what it was about to do."""
 _LONGEST_UNREST_SECONDS = 15.0
 _MOST_RESTARTS = 12
