@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from perago.declare.checks import forbid_glob, require_dir, require_file, require_glob
     from perago.declare.controls import ExecutionLimits, PublishBudget, RetryPolicy, TaskControls, TimeoutPolicy
     from perago.declare.spark_workspace import SparkWorkspace
+    from perago.declare.tables.require_table import require_table
+    from perago.declare.tables.rules import Between, In, Matches, OneOf, Unique
+    from perago.declare.tables.table import Table
     from perago.declare.task import task
     from perago.declare.workspace_spec import WorkspaceSpec
     from perago.errors import (
@@ -32,9 +35,13 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Between",
     "ExecutionLimits",
     "Flow",
     "GuardrailViolation",
+    "In",
+    "Matches",
+    "OneOf",
     "PeragoError",
     "PostGuardrailViolation",
     "PreGuardrailViolation",
@@ -44,6 +51,7 @@ __all__ = [
     "RuntimeConfigError",
     "SparkWorkspace",
     "StaleAttemptError",
+    "Table",
     "TaskControls",
     "TaskDefinitionError",
     "TaskFailed",
@@ -51,6 +59,7 @@ __all__ = [
     "TaskResultError",
     "TaskTerminalError",
     "TimeoutPolicy",
+    "Unique",
     "WorkspaceSpec",
     "cancelled",
     "forbid_glob",
@@ -58,6 +67,7 @@ __all__ = [
     "require_dir",
     "require_file",
     "require_glob",
+    "require_table",
     "task",
 ]
 
@@ -66,6 +76,9 @@ _HOMES = {
     "declare.checks": ("forbid_glob", "require_dir", "require_file", "require_glob"),
     "declare.controls": ("ExecutionLimits", "PublishBudget", "RetryPolicy", "TaskControls", "TimeoutPolicy"),
     "declare.spark_workspace": ("SparkWorkspace",),
+    "declare.tables.require_table": ("require_table",),
+    "declare.tables.rules": ("Between", "In", "Matches", "OneOf", "Unique"),
+    "declare.tables.table": ("Table",),
     "declare.task": ("task",),
     "declare.workspace_spec": ("WorkspaceSpec",),
     "pipelines.flow": ("Flow", "pipeline"),

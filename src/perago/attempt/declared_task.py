@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from perago.attempt.port import DataChecks
 from perago.declare import checks
 from perago.declare.controls import PublishBudget
 from perago.declare.signature import WorkspaceKind
+from perago.declare.tables.require_table import RequireTable
 from perago.declare.task import TaskDeclaration
 from perago.model import Listing, TaskInput
 from perago.protocol.budget import Budget, default_for
@@ -34,7 +36,17 @@ class DeclaredTask:
 
     def check_before(self, listing: Listing) -> None:
         if self.declaration.workspace is not None:
-            checks.enforce(self.declaration.workspace.pre, listing, "pre")
+            checks.refuse(checks.violations(self.declaration.workspace.pre, listing, "pre"), "pre")
+
+    def data_checks(self, when: checks.When) -> DataChecks:
+        spec = self.declaration.workspace
+        declared = () if spec is None else spec.pre if when == "pre" else spec.post
+        others = [check for check in declared if not isinstance(check, checks.FILE_CHECKS)]
+        return DataChecks(
+            [check for check in others if isinstance(check, RequireTable)],
+            [check for check in others if not isinstance(check, RequireTable)],
+            "" if spec is None else spec.object_prefix,
+        )
 
     def body(self, workspace: object, params: object) -> object:
         arguments = (params,) if self.declaration.workspace is None else (workspace, params)
@@ -46,7 +58,7 @@ class DeclaredTask:
 
     def check_after(self, listing: Listing) -> None:
         if self.declaration.workspace is not None:
-            checks.enforce(self.declaration.workspace.post, listing, "post")
+            checks.refuse(checks.violations(self.declaration.workspace.post, listing, "post"), "post")
 
 
 def budget(declaration: TaskDeclaration) -> Budget:

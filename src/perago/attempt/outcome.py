@@ -5,7 +5,7 @@ import os
 import re
 import sysconfig
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ REASON_MAX_LENGTH = 500
 """Conductor cuts longer reasons off."""
 LOG_MAX_LINES = 200
 LOG_MAX_LINE_LENGTH = 4000
-_NEEDS_NO_TRACEBACK = (TaskInputError, GuardrailViolation, StaleAttemptError, PublishFenceError, AttemptCancelled)
+_NEEDS_NO_TRACEBACK = (TaskInputError, StaleAttemptError, PublishFenceError, AttemptCancelled)
 _STAGING = re.compile(r"perago-staging-[-\w]+", re.ASCII)
 _PERAGO = str(Path(__file__).parents[1])
 _NOT_THE_AUTHORS = tuple({_PERAGO, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))})
@@ -92,12 +92,18 @@ def _place(error: BaseException) -> str:
 
 
 def _log(error: BaseException) -> tuple[str, ...]:
+    if isinstance(error, GuardrailViolation):
+        return _bounded(error.log)
     if isinstance(error, _NEEDS_NO_TRACEBACK):
         return ()
     shown = traceback.TracebackException.from_exception(error)
     _begin_at_the_author(shown)
     text = "".join(shown.format())
-    lines = [_hide(line)[:LOG_MAX_LINE_LENGTH] for line in text.splitlines()]
+    return _bounded(text.splitlines())
+
+
+def _bounded(found: Sequence[str]) -> tuple[str, ...]:
+    lines = [_hide(line)[:LOG_MAX_LINE_LENGTH] for line in found]
     if len(lines) <= LOG_MAX_LINES:
         return tuple(lines)
     half = LOG_MAX_LINES // 2

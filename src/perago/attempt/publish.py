@@ -6,8 +6,8 @@ whose branch was deleted can no longer publish.
 """
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn, assert_never
 
 from perago import events
@@ -40,6 +40,8 @@ class Publication:
     """Creation time of the attempt's own workflow, as the attempt fence read it."""
     counts: ChangeCounts | None = None
     """How much the change is, where the workspace knows."""
+    check_labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the data checks found, for readers of the history, and for the same checks on this commit."""
 
     @property
     def target(self) -> WorkspaceRef:
@@ -252,7 +254,8 @@ class Publication:
     @property
     def _merge_labels(self) -> dict[str, str]:
         labels = commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, self.workflow_created)
-        return labels if self.counts is None else labels | commit_labels.write_counts(self.counts)
+        counts = {} if self.counts is None else commit_labels.write_counts(self.counts)
+        return {**labels, **counts, **self.check_labels}
 
     def _unknown(self) -> PublishUnknownError:
         return PublishUnknownError(

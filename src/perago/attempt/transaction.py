@@ -7,6 +7,7 @@ from typing import Any
 
 from perago import events
 from perago.attempt import cancellation, outcome, port
+from perago.attempt.check_run import CheckRun
 from perago.attempt.execution import Execution
 from perago.attempt.publish import Publication
 from perago.attempt.staging import Staging
@@ -47,13 +48,14 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
     task, recorder = execution.task, execution.recorder
     branch = TargetBranch(execution.lake, execution.conductor, recorder, execution.attempt, target, execution.patience)
     _check_early(execution, branch)
+    checked = CheckRun(execution, target)
     with (
         _opened(execution, target) as workspace,
         Staging(execution.lake, recorder, execution.attempt, execution.id, target) as staging,
     ):
         cancellation.require_wanted()
         with recorder.record(Effect.PRE_CHECKS):
-            task.check_before(workspace.listing())
+            checked.before(workspace)
         if workspace.needs_branch_before_body and not task.read_only:
             execution.require_current()
             workspace.attach(staging.create().branch)
@@ -63,14 +65,14 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         workspace.settle()
         cancellation.require_wanted()
         with recorder.record(Effect.POST_CHECKS):
-            task.check_after(workspace.listing())
+            checked.after(workspace)
         if task.read_only:
             return outcome.completed(target, result)
         own = execution.require_current()
         publication = Publication(execution, staging, branch, own.workflow_created)
         with publication.explaining_revocation():
             change = workspace.changed()
-        publication = replace(publication, counts=change.counts)
+        publication = replace(publication, counts=change.counts, check_labels=checked.labels)
         staged = None if change.is_empty else publication.stage(workspace.fill)
         published = publication.publish(staged)
         workspace.published()

@@ -16,7 +16,7 @@ def load(module_name: str) -> "TaskDeclaration | Pipeline":
     """`TaskDefinitionError` if the module cannot be imported or does not declare exactly one task or one pipeline."""
     module = module_loader.import_by_name(module_name)
     found = only_declared(module)
-    module_loader.require_spark(module.__name__, tasks_of(found))
+    module_loader.require_packages(module.__name__, tasks_of(found))
     return found
 
 

@@ -4,8 +4,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
+from perago.attempt.port import DataChecks
+from perago.declare.checks import When
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
 from perago.model import (
@@ -61,6 +63,9 @@ class DictWorkspace:
 
     def listing(self) -> Listing:
         return Listing([FilePath(path) for path in sorted(self.files)])
+
+    def inspection(self) -> NoReturn:
+        raise AssertionError("its tasks declare no data checks")
 
     def attach(self, branch: BranchName) -> None:
         raise AssertionError(f"not asked for: {branch}")
@@ -135,6 +140,11 @@ class DictTask:
 
     def check_after(self, listing: Listing) -> None:
         """Every workspace passes."""
+
+    def data_checks(self, when: When) -> DataChecks:
+        """None: a dictionary has no tables."""
+        del when
+        return DataChecks()
 
 
 def workspace_input(target: WorkspaceRef) -> dict[str, Any]:
