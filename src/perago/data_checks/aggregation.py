@@ -9,6 +9,8 @@ from perago.data_checks.row_rules import ALIAS, Reference, RowRule, raw_name
 from perago.declare.tables.column_types import Kind
 
 MOST_KEYS = 5
+_MOST_BITS = 1 << 31
+_FEW_BITS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def allowed_values(dialect: Dialect, view: str, column: str, read_as: str | None
 
 def counts(source: str, rules: Sequence[RowRule]) -> str:
     """One row: the number of rows, then for each rule the number of bad ones."""
-    return f"SELECT {', '.join(['count(*)', *(f'count_if({rule.bad})' for rule in rules)])} FROM {source}"
+    return f"SELECT {', '.join(['count(*)', *(f'count(*) FILTER (WHERE {rule.bad})' for rule in rules)])} FROM {source}"
 
 
 def shared_counts(source: str, rule: RowRule) -> str:
@@ -64,9 +66,15 @@ def bad_keys(source: str, rule: RowRule, keys: Sequence[str]) -> str:
     return f"SELECT {', '.join(keys)} FROM {source} WHERE {rule.bad} ORDER BY {_order(len(keys))} LIMIT {MOST_KEYS}"
 
 
-def distinct_bits(view: str, value: str, low: int, high: int) -> str:
-    """DuckDB: how many different integers there are from `low` to `high`."""
-    return f"SELECT bit_count(bitstring_agg({value}, {low}, {high})) FROM {view}"
+def extent(source: str, rule: RowRule) -> str:
+    """One row: how many integers there are, the least and the greatest."""
+    value = rule.shared[0]
+    return f"SELECT count({value}), min({value}), max({value}) FROM {source}"
+
+
+def fits_in_bits(count: int, low: int, high: int) -> bool:
+    """Whether one bit for each integer between takes little memory, and not much more than the integers themselves."""
+    return high - low < min(_MOST_BITS, 64 * count + _FEW_BITS)
 
 
 def comparable(kind: Kind, other: Kind) -> bool:

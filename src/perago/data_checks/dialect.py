@@ -20,6 +20,8 @@ class Dialect:
     naive: str
     """The type of a datetime without a time zone, which begins a literal too."""
     aware: str
+    distinct_integers: str
+    """A query of how many different integers {value} has from {low} to {high} in {source}, in memory for one bit each."""
     has_escapes: bool = False
     """A backslash in a literal of text begins an escape."""
     pattern_prefix: str = ""
@@ -71,7 +73,15 @@ class Dialect:
         }.get(kind, self.text)
 
 
-DUCKDB = Dialect("duckdb", '"', "VARCHAR", "regexp_full_match({value}, {pattern})", "TIMESTAMP", "TIMESTAMPTZ")
+DUCKDB = Dialect(
+    "duckdb",
+    '"',
+    "VARCHAR",
+    "regexp_full_match({value}, {pattern})",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "SELECT bit_count(bitstring_agg(CAST({value} AS BIGINT), {low}, {high})) FROM {source}",
+)
 SPARK = Dialect(
     "spark",
     "`",
@@ -79,6 +89,8 @@ SPARK = Dialect(
     "({value} RLIKE {pattern})",
     "TIMESTAMP_NTZ",
     "TIMESTAMP_LTZ",
+    "SELECT sum(bitmap_count(b)) FROM (SELECT bitmap_construct_agg(bitmap_bit_position(CAST({value} AS BIGINT))) AS b "
+    "FROM {source} WHERE {value} IS NOT NULL GROUP BY bitmap_bucket_number(CAST({value} AS BIGINT))) g",
     has_escapes=True,
     # Java's `.` and `$` treat several characters as ends of lines unless told not to.
     pattern_prefix=r"(?d)\A(?:",

@@ -130,8 +130,18 @@ class _Evaluation:
             found = self._count_one_by_one(source, plain)
         for rule in rules:
             if rule.shared:
-                found[id(rule)] = int(self.tables.query(aggregation.shared_counts(source.sql([]), rule))[0][0])
+                found[id(rule)] = self._count_shared(source.sql([]), rule)
         return found
+
+    def _count_shared(self, source: str, rule: RowRule) -> int:
+        """Rows that share their values. Integers close together are first counted by bits, in a fraction of the time."""
+        if rule.is_integer:
+            count, low, high = self.tables.query(aggregation.extent(source, rule))[0]
+            if count and aggregation.fits_in_bits(count, low, high):
+                query = self.tables.dialect.distinct_integers.format(value=rule.shared[0], low=low, high=high, source=source)
+                if self.tables.query(query)[0][0] == count:
+                    return 0
+        return int(self.tables.query(aggregation.shared_counts(source, rule))[0][0])
 
     def _count_together(self, source: aggregation.Source, rules: Sequence[RowRule]) -> dict[int, int]:
         total, *numbers = self.tables.query(aggregation.counts(self._from(source, rules), rules))[0]

@@ -29,6 +29,8 @@ class RowRule:
     """The other table that the condition needs, joined under the reference's alias."""
     shared: tuple[str, ...] = ()
     """Expressions that no two rows may share; then `bad` is empty."""
+    is_integer: bool = False
+    """Whether `shared` is one integer."""
     is_expression: bool = False
     """Whether `bad` holds SQL of the author."""
 
@@ -161,7 +163,9 @@ class RuleCompiler:
                 says = f"do not match {rule.pattern!r} in column {name}"
                 self._add(RowRule(f"{name} matches", says, f"NOT {dialect.matches(value, rule.pattern)}"))
             case rules.Unique():
-                self._add(RowRule(f"{name} unique", f"share their value in column {name} with another row", "", shared=(value,)))
+                says = f"share their value in column {name} with another row"
+                is_integer = found.kind is Kind.INTEGER and found.bits <= 64  # noqa: PLR2004
+                self._add(RowRule(f"{name} unique", says, "", shared=(value,), is_integer=is_integer))
             case rules.In():
                 self._reference(name, rule, value, column.type.kind if column.type.kind is not Kind.ANY else found.kind)
 

@@ -24,8 +24,11 @@ SETTINGS = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }
 """So that a check does not depend on the settings of the driver or of the body."""
+_NO_TEXT = "\x01null"
+"""Spark would otherwise read a quoted empty text as null; a cell without anything is null either way."""
 _LONGEST_REASON = 300
 _VALUES_IN_MESSAGES = re.compile(r"'[^']*'|\"[^\"]*\"")
+_CONDITION = re.compile(r"\[[A-Z][A-Z_.]+\]")
 _OF_DATA = re.compile(r"CAST|DIVIDE|OVERFLOW|OUT_OF_RANGE|MALFORMED|INVALID_")
 
 
@@ -90,7 +93,7 @@ class SparkTables:
             reader = reader.option("mergeSchema", str(len(files.files) > 1).lower())
         if files.format != "csv":
             return reader.load(self.base + files.path)
-        texts = reader.option("header", "true").option("escape", '"').option("multiLine", "true")
+        texts = reader.option("header", "true").option("escape", '"').option("multiLine", "true").option("nullValue", _NO_TEXT)
         frame = texts.load(self.base + files.path)
         if set(frame.columns) <= as_text | set(files.partitions):
             return frame
@@ -105,21 +108,25 @@ class SparkTables:
 
     def _attempt(self, action: Callable[[], Any]) -> Any:
         """What the action returns; `UnreadableTable` for what Spark refuses, the driver's own error if it has ended."""
-        from pyspark.errors import PySparkException  # noqa: PLC0415  a worker without Spark tasks never imports pyspark
+        # A worker without Spark tasks never imports them.
+        from py4j.protocol import Py4JError  # noqa: PLC0415
+        from pyspark.errors import PySparkException  # noqa: PLC0415
 
         try:
             return action()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             cause = session.explain_error(self.made, error)
             if cause is not error:
                 raise cause from error
             raise UnreadableTable(_line(error)) from error
 
 
-def _line(error: Any) -> str:
-    """The first sentence of the message, without values of the data."""
-    condition = str(error.getCondition() or "")
+def _line(error: Exception) -> str:
+    """The message from its condition on, as in `[CAST_INVALID_INPUT]`, without values of the data and without stack traces."""
     text = " ".join(str(error).partition("JVM stacktrace:")[0].partition("SQLSTATE:")[0].split())
-    if _OF_DATA.search(condition):
-        text = _VALUES_IN_MESSAGES.sub("'…'", text)
+    found = _CONDITION.search(text)
+    if found is not None:
+        text = text[found.start() :]
+        if _OF_DATA.search(found[0]):
+            text = _VALUES_IN_MESSAGES.sub("'…'", text)
     return text[:_LONGEST_REASON]
