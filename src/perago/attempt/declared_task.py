@@ -1,7 +1,7 @@
 """A task declaration as the transaction runs it."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,9 @@ class DeclaredTask:
             [check for check in others if not isinstance(check, RequireTable)],
             "" if spec is None else spec.object_prefix,
         )
+
+    def refuse(self, violations: Sequence[str], when: checks.When, log: Sequence[str]) -> None:
+        checks.refuse(violations, when, tuple(log))
 
     def body(self, workspace: object, params: object) -> object:
         arguments = (params,) if self.declaration.workspace is None else (workspace, params)

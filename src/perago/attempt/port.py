@@ -60,6 +60,10 @@ class Task(Protocol):
         """The checks of that moment that need more than a listing."""
         ...
 
+    def refuse(self, violations: Sequence[str], when: When, log: Sequence[str]) -> None:
+        """`PreGuardrailViolation` or `PostGuardrailViolation` if there are violations; `log` is for the task's log."""
+        ...
+
     def body(self, workspace: object, params: object) -> object:
         """The author's function; `workspace` is None for a workspace-free task."""
         ...

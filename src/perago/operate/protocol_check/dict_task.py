@@ -1,12 +1,13 @@
 """A task without an author, on a workspace without a disk: a dictionary of files that is read from and written to a lake."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from perago.attempt.port import DataChecks
+from perago.declare import checks
 from perago.declare.checks import When
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
@@ -145,6 +146,9 @@ class DictTask:
         """None: a dictionary has no tables."""
         del when
         return DataChecks()
+
+    def refuse(self, violations: Sequence[str], when: When, log: Sequence[str]) -> None:
+        checks.refuse(violations, when, tuple(log))
 
 
 def workspace_input(target: WorkspaceRef) -> dict[str, Any]:
