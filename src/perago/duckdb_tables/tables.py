@@ -37,15 +37,8 @@ class DuckTables:
         self._root = root
         self._files = files
         self._is_unchanged = is_unchanged
-        settings: dict[str, Any] = {
-            "memory_limit": MEMORY,
-            "temp_directory": str(temporary_files),
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "preserve_insertion_order": False,
-        }
-        self._connection = duckdb.connect(":memory:", config=settings)
-        self._connection.execute("SET TimeZone = 'UTC'")
+        self._temporary_files = temporary_files
+        self._connected: duckdb.DuckDBPyConnection | None = None
         self._opened: dict[tuple[str, frozenset[str]], OpenTable] = {}
 
     def files(self) -> Mapping[FilePath, int]:
@@ -73,10 +66,27 @@ class DuckTables:
             raise UnreadableTable(_line(error)) from error
 
     def interrupt(self) -> None:
-        self._connection.interrupt()
+        if self._connected is not None:
+            self._connected.interrupt()
 
     def close(self) -> None:
-        self._connection.close()
+        if self._connected is not None:
+            self._connected.close()
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """Made at the first use: a table that has not changed needs none."""
+        if self._connected is None:
+            settings: dict[str, Any] = {
+                "memory_limit": MEMORY,
+                "temp_directory": str(self._temporary_files),
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "preserve_insertion_order": False,
+            }
+            self._connected = duckdb.connect(":memory:", config=settings)
+            self._connected.execute("SET TimeZone = 'UTC'")
+        return self._connected
 
     def _open(self, files: TableFiles, as_text: frozenset[str], view: str) -> OpenTable:
         is_text = files.format in {"csv", "json"}
