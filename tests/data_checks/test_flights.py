@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from tests.support import table_cases
 
 from perago import Between, In, Matches, Table, Unique, require_table
 from perago.data_checks import evaluate
 from perago.data_checks.port import Measured
 from perago.demo import flights
 from perago.duckdb_tables.tables import DuckTables
-from tests.support import table_cases
 
 
 class Airline(Table):
@@ -63,14 +63,17 @@ def test_what_holds(root: Path) -> None:
 
 
 def test_gaps_are_found_with_their_numbers(root: Path) -> None:
-    """52,606 flights name a plane that the table of planes does not have, 7,602 go to airports that are not in theirs."""
+    """Flights name planes and airports that their tables do not have, and a value that is not known is the text NA."""
     measured = measure(root, require_table("flights.csv", Flight, keys=False))
-    assert dict(measured.bad) == {"tailnum in": 50_094, "dest in": 7_602}
+    assert dict(measured.bad) == {"tailnum in": 52_606, "dest in": 7_602, "dep_delay type": 8_255}
     assert [violation.split(" rows ")[0] for violation in measured.violations] == [
-        "require_table('flights.csv') 50,094 of 336,776",
+        "require_table('flights.csv') 52,606 of 336,776",
         "require_table('flights.csv') 7,602 of 336,776",
+        "require_table('flights.csv') 8,255 of 336,776",
     ]
     assert measure(root, require_table("flights.csv", Flight, max_bad=0.2)).violations == ()
-    assert measure(root, require_table("planes.csv", Plane)).bad == {}
-    weather = measure(root, require_table("weather.csv", key=["origin", "time_hour"]))
-    assert "share their origin, time_hour with another row" in weather.violations[0]
+    assert measure(root, require_table("planes.csv", Plane)).bad == {"year type": 70}
+    hour = ["origin", "year", "month", "day", "hour"]
+    # The hour that is repeated when summer time ends.
+    weather = measure(root, require_table("weather.csv", key=hour)).violations[0]
+    assert "rows share their origin, year, month, day, hour with another row: (EWR, 2013, 11, 3, 1)" in weather

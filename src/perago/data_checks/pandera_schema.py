@@ -5,6 +5,8 @@ from typing import Any
 
 from perago.data_checks.port import UnreadableTable
 
+_ABOUT_COLUMNS = {"column_in_dataframe", "column_in_schema"}
+
 
 def failures(schema: Any, frame: object) -> list[str]:
     """One text for each column and check that fails; `UnreadableTable` if pandera cannot evaluate the schema on this frame."""
@@ -26,10 +28,11 @@ def failures(schema: Any, frame: object) -> list[str]:
 
 
 def _of_cases(cases: Any) -> list[str]:
-    """A case is a value of a column, or a property of the whole table."""
+    """A case is a value of a column, which is not shown, or the name of a column that is missing or not declared."""
     found: Counter[tuple[str, str]] = Counter()
     for case in cases.to_dict("records"):
-        found[str(case.get("column") or case.get("failure_case")), str(case.get("check"))] += 1
+        check = str(case["check"])
+        found[str(case["failure_case"] if check in _ABOUT_COLUMNS else case["column"]), check] += 1
     return [f"pandera: column {column}: {count:,} cases of {check}" for (column, check), count in found.items()]
 
 

@@ -19,7 +19,6 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parser.escapedStringLiterals": "false",
     # The values of partition directories are text, which is read as what is declared.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }

@@ -61,6 +61,8 @@ class Between(DeclaredValue):
         given = [(name, value) for name, value in (("low", self.low), ("high", self.high)) if value is not None]
         wrong = [Problem(name, f"must be a number, str, date or datetime, not {value!r}") for name, value in given if _odd(value)]
         yield from wrong
+        if any(isinstance(value, float) and math.isnan(value) for _, value in given):
+            yield Problem("", "NaN is no bound; write None to leave a side open")
         if not given:
             yield Problem("", "needs low or high; write Between(1, None) for values from 1 on")
         if len(given) > 1 and not wrong:
@@ -178,6 +180,3 @@ def _order_problems(low: object, high: object) -> Iterator[Problem]:
             yield Problem("low", f"{low!r} is above high={high!r}; exchange them")
     except (TypeError, ArithmeticError):
         yield Problem("", f"low={low!r} and high={high!r} cannot be compared; write both with the same type")
-    else:
-        if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
-            yield Problem("", "NaN is no bound; write None to leave a side open")
