@@ -1,14 +1,35 @@
 """`Table` and `require_table`: what is wrong in a declaration is named, all at once, and nothing is loaded or read."""
 
+import importlib.util
 import subprocess
 import sys
 from datetime import date, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel
 
-from perago import Between, In, Matches, OneOf, Table, Unique, WorkspaceSpec, require_file, require_table
+from perago import (
+    Between,
+    In,
+    Matches,
+    OneOf,
+    Table,
+    TaskDefinitionError,
+    Unique,
+    WorkspaceSpec,
+    require_file,
+    require_table,
+    task,
+)
+from perago.declare import module_loader
 from perago.declare.tables import patterns, table
+from perago.declare.task import declaration_of
+
+
+class Nothing(BaseModel):
+    pass
 
 
 def one(annotation: Any) -> type[Table]:
@@ -135,3 +156,20 @@ def test_declaring_loads_no_engine() -> None:
         "print([name for name in ('duckdb', 'pyspark', 'pandera', 'pandas', 'pyarrow') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_task_whose_checks_need_duckdb_is_refused_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    @task(name="t", owner_email="a@example.com", workspace=WorkspaceSpec(post=[require_table("a", rows=(1, None))]))
+    def declared(workspace: Path, params: Nothing) -> Nothing:
+        del workspace
+        return params
+
+    declaration = declaration_of(declared)
+    assert declaration is not None
+    module_loader.require_packages("shop.clean", [declaration])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "duckdb" else object())
+    with pytest.raises(
+        TaskDefinitionError,
+        match=r"^shop\.clean: uses require_table, and duckdb is not installed; run: pip install 'duckdb>=1\.4'$",
+    ):
+        module_loader.require_packages("shop.clean", [declaration])

@@ -11,6 +11,7 @@ from perago.attempt.execution import Execution
 from perago.data_checks import evaluate, labels
 from perago.data_checks.port import Measured, Previous, Tables
 from perago.declare.checks import CustomCheck, When
+from perago.declare.tables.require_table import RequireTable
 from perago.errors import GuardrailViolation, PeragoError
 from perago.model import WorkspaceRef
 
@@ -33,13 +34,15 @@ class CheckRun:
         """
         task = self.execution.task
         declared = task.data_checks("pre")
-        compared = {check.name: check for check in task.data_checks("post").tables if check.compares}
+        later = task.data_checks("post")
+        compared = [check for check in later.tables if check.compares]
         if declared.is_empty and not compared:
             task.check_before(workspace.listing())
             return
         with workspace.inspection() as inspected:
             self._enforce(declared, inspected, "pre", lambda: task.check_before(workspace.listing()))
-            self._before = {name: evaluate.previous(check, inspected.tables()) for name, check in compared.items()}
+            for check in sorted(compared, key=lambda check: check.compatible):
+                self._before[check.name] = self._previous(check, inspected, later.prefix)
 
     def after(self, workspace: port.AttemptWorkspace) -> None:
         """`PostGuardrailViolation` if a check of the output does not hold."""
@@ -87,6 +90,13 @@ class CheckRun:
                 )
             )
             yield measured
+
+    def _previous(self, check: RequireTable, inspected: port.Inspection, prefix: str) -> Previous | None:
+        """The input's table: its number of rows may be in the commit, its columns are not."""
+        recorded = self._of_input(prefix).get(check.name)
+        if not check.compatible and recorded is not None and recorded.rows is not None:
+            return Previous(recorded.rows)
+        return evaluate.previous(check, inspected.tables())
 
     def _of_input(self, prefix: str) -> Mapping[str, Measured]:
         """What the input commit says about its own checks."""
