@@ -29,10 +29,17 @@ class RowRule:
     """The other table that the condition needs, joined under the reference's alias."""
     shared: tuple[str, ...] = ()
     """Expressions that no two rows may share; then `bad` is empty."""
+    present: str = ""
+    """An expression that is null for a bad row and for no other: to count its values costs no more than to read them."""
     is_integer: bool = False
     """Whether `shared` is one integer."""
     is_expression: bool = False
     """Whether `bad` holds SQL of the author."""
+
+    @property
+    def count(self) -> str:
+        """The number of bad rows, as an aggregate."""
+        return f"count(*) - count({self.present})" if self.present else f"count(*) FILTER (WHERE {self.bad})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +151,12 @@ class RuleCompiler:
     def _null_rule(self, column: DeclaredColumn, value: str) -> None:
         if column.nullable:
             return
-        around = self.dialect.field(ALIAS, column.path[:-1]) + " IS NOT NULL AND " if len(column.path) > 1 else ""
-        self._add(RowRule(f"{column.name} null", f"have null in column {column.name}", f"{around}{value} IS NULL"))
+        says, bad = f"have null in column {column.name}", f"{value} IS NULL"
+        if len(column.path) == 1:
+            self._add(RowRule(f"{column.name} null", says, bad, present=value))
+        else:
+            around = self.dialect.field(ALIAS, column.path[:-1])
+            self._add(RowRule(f"{column.name} null", says, f"{around} IS NOT NULL AND {bad}"))
 
     def _rule(self, column: DeclaredColumn, rule: rules.Rule, value: str, found: ColumnType) -> None:
         dialect, name = self.dialect, column.name
