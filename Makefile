@@ -82,7 +82,7 @@ soak: $(READY) ## workers under random kills and network faults, then the protoc
 
 .PHONY: bench
 bench: $(READY) ## every benchmark with its targets, on servers of its own; QUICK=1 takes minutes instead of hours
-	@failed=0; for script in startup workspace fence contention worker pipeline attempts spark; do \
+	@failed=0; for script in startup workspace fence contention worker pipeline attempts spark data_checks; do \
 	  PYTHONPATH=. $(BIN)/python bench/$$script.py $(if $(QUICK),--quick) || failed=1; \
 	done; exit $$failed
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from perago.declare.command_task import command
     from perago.declare.controls import ExecutionLimits, PublishBudget, RetryPolicy, TaskControls, TimeoutPolicy
     from perago.declare.spark_workspace import SparkWorkspace
+    from perago.declare.tables.require_table import require_table
+    from perago.declare.tables.rules import Between, In, Matches, OneOf, Unique
+    from perago.declare.tables.table import Table
     from perago.declare.task import task
     from perago.declare.task_file import task_file
     from perago.declare.workspace_spec import WorkspaceSpec
@@ -34,9 +37,13 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Between",
     "ExecutionLimits",
     "Flow",
     "GuardrailViolation",
+    "In",
+    "Matches",
+    "OneOf",
     "PeragoError",
     "PostGuardrailViolation",
     "PreGuardrailViolation",
@@ -46,6 +53,7 @@ __all__ = [
     "RuntimeConfigError",
     "SparkWorkspace",
     "StaleAttemptError",
+    "Table",
     "TaskControls",
     "TaskDefinitionError",
     "TaskFailed",
@@ -53,6 +61,7 @@ __all__ = [
     "TaskResultError",
     "TaskTerminalError",
     "TimeoutPolicy",
+    "Unique",
     "WorkspaceSpec",
     "cancelled",
     "command",
@@ -61,6 +70,7 @@ __all__ = [
     "require_dir",
     "require_file",
     "require_glob",
+    "require_table",
     "task",
     "task_file",
 ]
@@ -71,6 +81,9 @@ _HOMES = {
     "declare.command_task": ("command",),
     "declare.controls": ("ExecutionLimits", "PublishBudget", "RetryPolicy", "TaskControls", "TimeoutPolicy"),
     "declare.spark_workspace": ("SparkWorkspace",),
+    "declare.tables.require_table": ("require_table",),
+    "declare.tables.rules": ("Between", "In", "Matches", "OneOf", "Unique"),
+    "declare.tables.table": ("Table",),
     "declare.task": ("task",),
     "declare.task_file": ("task_file",),
     "declare.workspace_spec": ("WorkspaceSpec",),

@@ -106,7 +106,11 @@ class TaskInputError(TerminalError):
 
 
 class GuardrailViolation(AttemptError):
-    """A workspace check that failed."""
+    """A workspace check that failed. `log` has lines for the task's log, where the reason is too short for everything."""
+
+    def __init__(self, message: str = "", *, log: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.log = log
 
 
 class PreGuardrailViolation(GuardrailViolation, TerminalError):

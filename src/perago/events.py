@@ -156,7 +156,25 @@ class Revoked:
     phase: Phase = Phase.REVOKE
 
 
-Event = Progress | Done | Removed | Revoked
+@dataclass(frozen=True, slots=True)
+class TableChecked:
+    """The data checks of one table were evaluated."""
+
+    table: str
+    """Relative to the workspace."""
+    rows: int | None
+    """None where the table could not be read."""
+    rules: int
+    bad: dict[str, int]
+    """Rows that break a rule, by the rule; rules without such rows are left out."""
+    seconds: float
+    unchanged: bool
+    """Nothing was read: according to the input commit the same checks held for the same content."""
+    violations: int
+    phase: Phase = Phase.POST_CHECK
+
+
+Event = Progress | Done | Removed | Revoked | TableChecked
 Emit = Callable[[Event], None]
 
 

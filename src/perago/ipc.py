@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from perago.conductor.port import Polled
-from perago.events import Done, Progress, Removed, Revoked
+from perago.events import Done, Progress, Removed, Revoked, TableChecked
 from perago.model import ExecutionId, Outcome, Snapshot, TaskId, WorkflowId
 
 FRAME_HEADER = struct.Struct("!I")
@@ -132,7 +132,7 @@ class LookUpRequest:
 
 @dataclass(frozen=True, slots=True)
 class EventEmitted:
-    event: Done | Progress | Removed | Revoked
+    event: Done | Progress | Removed | Revoked | TableChecked
     kind: Literal["event"] = "event"
 
 

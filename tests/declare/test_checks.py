@@ -77,13 +77,13 @@ def test_does_not_hold(check: checks.Check, files: Listing, message: str) -> Non
 def test_all_broken_checks_are_in_the_error_and_its_class_says_when() -> None:
     broken = [require_file("a"), require_file("here"), require_dir("b")]
     with pytest.raises(PreGuardrailViolation) as pre:
-        checks.enforce(broken, listing("here"), "pre")
+        checks.refuse(checks.violations(broken, listing("here"), "pre"), "pre")
     assert str(pre.value) == (
         "pre guardrail require_file('a') found no such file | pre guardrail require_dir('b') found no such directory"
     )
     with pytest.raises(PostGuardrailViolation, match="post guardrail require_dir"):
-        checks.enforce(broken, listing("here"), "post")
-    checks.enforce(broken[1:2], listing("here"), "post")
+        checks.refuse(checks.violations(broken, listing("here"), "post"), "post")
+    checks.refuse(checks.violations(broken[1:2], listing("here"), "post"), "post")
 
 
 REFUSED: list[tuple[Callable[[], checks.Check], str]] = [

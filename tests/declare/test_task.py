@@ -262,9 +262,12 @@ WRONG_SPECS: list[tuple[Any, str]] = [
     (WorkspaceSpec(readonly=True), "workspace.readonly: unknown; did you mean 'read_only'?"),  # pyright: ignore[reportCallIssue]
     (WorkspaceSpec(pre=require_file("a")), "workspace.pre: must be a list of checks, such as [require_glob('raw/**/*.parquet')]"),  # pyright: ignore[reportArgumentType]
     (
-        WorkspaceSpec(post=[NO_CHECK]),
-        "workspace.post[0]: must be require_file, require_dir, require_glob or forbid_glob, not '*.tmp'",
-    ),  # pyright: ignore[reportArgumentType]
+        WorkspaceSpec(post=[NO_CHECK]),  # pyright: ignore[reportArgumentType]
+        (
+            "workspace.post[0]: must be require_table, require_file, require_dir, require_glob, forbid_glob or a function of the "
+            "workspace, not '*.tmp'"
+        ),
+    ),
     (WorkspaceSpec(pre=[require_file("a"), require_file("../a")]), "workspace.pre[1].path: '../a' leaves the root through '..'"),
     ("/audio", "workspace: must be a WorkspaceSpec(...), not '/audio'"),
 ]

@@ -1,5 +1,6 @@
 """Spark tasks through a real Spark Connect server on this machine: published, cancelled, kept apart, refused."""
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 from tests.spark.test_attempts import completed, double, slow_rows
+from tests.spark.test_data_checks import CHECKS, require_same_as_python, run_cases, write
 from tests.support import spark_cluster
 from tests.support.attempts import LakeFSAdmin
+from tests.support.random_tables import RandomTable, random_tables
 from tests.support.spark import SparkHarness
 from tests.support.waiting import eventually
 
@@ -22,6 +26,7 @@ from perago.operate.protocol_check.scene import ref_of
 from perago.process.child_process import ChildProcess
 from perago.spark import connect, options, runtime, session
 from perago.spark.driver import Driver
+from perago.spark.tables import SETTINGS
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SMALL = {
@@ -189,6 +194,28 @@ def test_a_server_without_the_jars_is_refused(remote: connect.ConnectEngine, mon
     monkeypatch.setattr(connect, "_CLASSES", ("java.lang.String", "no.such.Committer"))
     with pytest.raises(RuntimeConfigError, match=r"lacks no\.such\.Committer; start it with --packages org\.apache\.hadoop:"):
         remote.start()
+
+
+def test_every_rule_of_data_checks_and_random_tables(remote: connect.ConnectEngine, tmp_path: Path) -> None:
+    opened = remote.session(SETTINGS)
+    run_cases(opened, tmp_path)
+
+    @settings(max_examples=3, suppress_health_check=list(HealthCheck))
+    @given(table=random_tables())
+    def agrees(table: RandomTable) -> None:
+        require_same_as_python(table, opened, tmp_path / secrets.token_hex(4))
+
+    agrees()
+    opened.close()
+
+
+def test_data_checks_of_an_attempt(harness: SparkHarness) -> None:
+    outcome = harness.run(write, data={"post": CHECKS})
+    assert completed(outcome)
+    a = harness.scene.a = harness.head().id
+    outcome = harness.run(lambda workspace: write(workspace, extra=3), data={"post": CHECKS})
+    assert "3 of 13 rows are not between 0 and 9 in column id: id 10, 11, 12" in str(outcome.reason)
+    assert harness.head().id == a
 
 
 def test_an_address_without_a_server_is_refused_without_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

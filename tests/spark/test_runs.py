@@ -6,11 +6,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from pydantic import BaseModel
 
-from perago import Flow, SparkWorkspace, WorkspaceSpec, pipeline, require_glob, task
+from perago import (
+    Between,
+    Flow,
+    PostGuardrailViolation,
+    SparkWorkspace,
+    Table,
+    Unique,
+    WorkspaceSpec,
+    pipeline,
+    require_glob,
+    require_table,
+    task,
+)
 from perago.local_run import environment
 from perago.spark.driver import Driver
 from perago.testing import run_pipeline, run_task
@@ -122,3 +135,32 @@ def read_terminal(leader: int) -> bytes:
         return os.read(leader, 4096)
     except OSError:  # Linux reports EIO once the other end is closed
         return b""
+
+
+class Row(Table):
+    id: Annotated[int, Unique(), Between(0, 9)]
+
+
+@task(
+    name="t.table",
+    owner_email="a@example.com",
+    workspace=WorkspaceSpec(
+        prefix="/in", pre=[require_table("limit.csv", rows=(1, 1))], post=[require_table("out", Row, rows_change=(1, None))]
+    ),
+)
+def write_table(workspace: SparkWorkspace, params: Params) -> Params:
+    limit = int(workspace.read_text("limit.csv").splitlines()[1])
+    workspace.spark.range(limit).write.mode("overwrite").parquet(workspace.output("out"))
+    return params
+
+
+def test_data_checks_are_evaluated_by_spark() -> None:
+    run = run_task(write_table, files={"limit.csv": "rows\n10\n"})
+    assert run.ok, run.report()
+    again = run_task(write_table, files={**run.files, "limit.csv": b"rows\n5\n"})
+    assert again.reason == (
+        "post guardrail require_table('out') has 5 rows, 0.5 times the 10 of the input commit, not at least 1"
+    )
+    run = run_task(write_table, files={"limit.csv": "rows\n12\n"})
+    assert run.reason.endswith("2 of 12 rows are not between 0 and 9 in column id: id 10, 11")
+    assert isinstance(run.error, PostGuardrailViolation)

@@ -1,9 +1,11 @@
 """A lake that records every call, and a task that records its own, for tests and benchmarks of attempts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from perago.attempt.port import DataChecks
+from perago.declare.checks import When
 from perago.lake.port import Lake
 from perago.model import Listing
 from perago.operate.protocol_check.dict_task import DictTask
@@ -40,6 +42,8 @@ class RecordingTask(DictTask):
     pre: Callable[[Listing], None] = _holds
     post: Callable[[Listing], None] = _holds
     calls: list[object] = field(default_factory=list[object])
+    data: Mapping[When, DataChecks] = field(default_factory=dict[When, DataChecks])
+    """The checks that need more than a listing."""
 
     def check_before(self, listing: Listing) -> None:
         self.pre(listing)
@@ -50,3 +54,6 @@ class RecordingTask(DictTask):
 
     def check_after(self, listing: Listing) -> None:
         self.post(listing)
+
+    def data_checks(self, when: When) -> DataChecks:
+        return self.data.get(when, DataChecks())

@@ -1,7 +1,7 @@
 """A task declaration as the transaction runs it."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -9,10 +9,12 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from perago.attempt import cancellation
+from perago.attempt.port import DataChecks
 from perago.declare import checks
 from perago.declare.command_line import Command
 from perago.declare.controls import PublishBudget
 from perago.declare.signature import WorkspaceKind
+from perago.declare.tables.require_table import RequireTable
 from perago.declare.task import TaskDeclaration
 from perago.model import Listing, TaskInput
 from perago.protocol.budget import Budget, default_for
@@ -39,7 +41,20 @@ class DeclaredTask:
 
     def check_before(self, listing: Listing) -> None:
         if self.declaration.workspace is not None:
-            checks.enforce(self.declaration.workspace.pre, listing, "pre")
+            checks.refuse(checks.violations(self.declaration.workspace.pre, listing, "pre"), "pre")
+
+    def data_checks(self, when: checks.When) -> DataChecks:
+        spec = self.declaration.workspace
+        declared = () if spec is None else spec.pre if when == "pre" else spec.post
+        others = [check for check in declared if not isinstance(check, checks.FILE_CHECKS)]
+        return DataChecks(
+            [check for check in others if isinstance(check, RequireTable)],
+            [check for check in others if not isinstance(check, RequireTable)],
+            "" if spec is None else spec.object_prefix,
+        )
+
+    def refuse(self, violations: Sequence[str], when: checks.When, log: Sequence[str]) -> None:
+        checks.refuse(violations, when, tuple(log))
 
     def body(self, workspace: object, params: object) -> object:
         body = self.declaration.body
@@ -60,7 +75,7 @@ class DeclaredTask:
 
     def check_after(self, listing: Listing) -> None:
         if self.declaration.workspace is not None:
-            checks.enforce(self.declaration.workspace.post, listing, "post")
+            checks.refuse(checks.violations(self.declaration.workspace.post, listing, "post"), "post")
 
 
 def budget(declaration: TaskDeclaration) -> Budget:

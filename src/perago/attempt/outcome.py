@@ -5,7 +5,7 @@ import os
 import re
 import sysconfig
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ LOG_MAX_LINES = 200
 LOG_MAX_LINE_LENGTH = 4000
 _NEEDS_NO_TRACEBACK = (
     TaskInputError,
-    GuardrailViolation,
     CommandFailed,
     CommandTerminalError,
     StaleAttemptError,
@@ -106,12 +105,18 @@ def _place(error: BaseException) -> str:
 
 
 def _log(error: BaseException) -> tuple[str, ...]:
+    if isinstance(error, GuardrailViolation):
+        return _bounded(error.log)
     if isinstance(error, _NEEDS_NO_TRACEBACK):
         return ()
     shown = traceback.TracebackException.from_exception(error)
     _begin_at_the_author(shown)
     text = "".join(shown.format())
-    lines = [_hide(line)[:LOG_MAX_LINE_LENGTH] for line in text.splitlines()]
+    return _bounded(text.splitlines())
+
+
+def _bounded(found: Sequence[str]) -> tuple[str, ...]:
+    lines = [_hide(line)[:LOG_MAX_LINE_LENGTH] for line in found]
     if len(lines) <= LOG_MAX_LINES:
         return tuple(lines)
     half = LOG_MAX_LINES // 2

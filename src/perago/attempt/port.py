@@ -1,10 +1,41 @@
 """The ports of the transaction: a declared task, and a workspace (local directory or Spark)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from perago import events
+from perago.data_checks.port import Tables
+from perago.declare.checks import CustomCheck, When
+from perago.declare.tables.require_table import RequireTable
 from perago.model import BranchName, ChangeCounts, Commit, Listing, TaskInput, UncheckedFill
+
+
+@dataclass(frozen=True, slots=True)
+class DataChecks:
+    """The checks that need more than a listing."""
+
+    tables: Sequence[RequireTable] = ()
+    custom: Sequence[CustomCheck] = ()
+    prefix: str = ""
+    """Of the workspace's objects, empty or with a trailing `/`."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.tables and not self.custom
+
+
+class Inspection(Protocol):
+    """A workspace as checks see it: before the body the input, after `settle` what would be published."""
+
+    def argument(self) -> object:
+        """What the author's own checks get: the same as the body."""
+        ...
+
+    def tables(self) -> Tables:
+        """The tables, as they are when this is called for the first time."""
+        ...
 
 
 class Task(Protocol):
@@ -23,7 +54,15 @@ class Task(Protocol):
         ...
 
     def check_before(self, listing: Listing) -> None:
-        """`PreGuardrailViolation` where a check of the input workspace does not hold."""
+        """`PreGuardrailViolation` where a check of the files of the input workspace does not hold."""
+        ...
+
+    def data_checks(self, when: When) -> DataChecks:
+        """The checks of that moment that need more than a listing."""
+        ...
+
+    def refuse(self, violations: Sequence[str], when: When, log: Sequence[str]) -> None:
+        """`PreGuardrailViolation` or `PostGuardrailViolation` if there are violations; `log` is for the task's log."""
         ...
 
     def body(self, workspace: object, params: object) -> object:
@@ -35,7 +74,7 @@ class Task(Protocol):
         ...
 
     def check_after(self, listing: Listing) -> None:
-        """`PostGuardrailViolation` where a check of the output workspace does not hold."""
+        """`PostGuardrailViolation` where a check of the files of the output workspace does not hold."""
         ...
 
 
@@ -66,6 +105,10 @@ class AttemptWorkspace(Protocol):
 
     def listing(self) -> Listing:
         """The business files: before the body those of the input, after `settle` what the body left."""
+        ...
+
+    def inspection(self) -> AbstractContextManager[Inspection]:
+        """For checks, before the body and after `settle`; what it opens is closed with it."""
         ...
 
     def attach(self, branch: BranchName) -> None:

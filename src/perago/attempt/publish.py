@@ -6,8 +6,8 @@ whose branch was deleted can no longer publish.
 """
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn, assert_never
 
 from perago import events
@@ -46,6 +46,8 @@ class Publication:
     """Creation time of the attempt's own workflow, as the first attempt fence read it; None where the claim has to read it."""
     counts: ChangeCounts | None = None
     """How much the change is, where the workspace knows."""
+    check_labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the data checks found, for readers of the history, and for the same checks on this commit."""
 
     @property
     def target(self) -> WorkspaceRef:
@@ -308,7 +310,8 @@ class Publication:
         labels = commit_labels.write(self.staging.attempt, self.staging.execution, self.target.ref, created)
         if self.execution.person is not None:
             labels[commit_labels.BY] = self.execution.person.name
-        return labels if self.counts is None else labels | commit_labels.write_counts(self.counts)
+        counts = {} if self.counts is None else commit_labels.write_counts(self.counts)
+        return {**labels, **counts, **self.check_labels}
 
     def _unknown(self) -> PublishUnknownError:
         return PublishUnknownError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from perago import events
 from perago.attempt import cancellation, kept_attempt, outcome, port
+from perago.attempt.check_run import CheckRun
 from perago.attempt.execution import Conclude, Execution
 from perago.attempt.publish import Publication
 from perago.attempt.staging import Staging
@@ -50,6 +51,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
     task, recorder = execution.task, execution.recorder
     branch = TargetBranch(execution.lake, execution.conductor, recorder, execution.attempt, target, execution.patience)
     _check_early(execution, branch)
+    checked = CheckRun(execution, target)
     with (
         _opened(execution, target) as workspace,
         Staging(execution.lake, recorder, execution.attempt, execution.id, target) as staging,
@@ -57,7 +59,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         with _explaining_damage(workspace):
             cancellation.require_wanted()
             with recorder.record(Effect.PRE_CHECKS):
-                task.check_before(workspace.listing())
+                checked.before(workspace)
             if workspace.needs_branch_before_body and not task.read_only:
                 execution.require_current()
                 workspace.attach(staging.create().branch)
@@ -67,7 +69,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
             workspace.settle()
             cancellation.require_wanted()
             with kept_attempt.kept_after_violation(execution, staging, workspace), recorder.record(Effect.POST_CHECKS):
-                task.check_after(workspace.listing())
+                checked.after(workspace)
         workspace.verify_input()
         if task.read_only:
             return execution.conclude(lambda: True, outcome.completed(target, result))
@@ -75,7 +77,7 @@ def _run_in_workspace(execution: Execution, target: WorkspaceRef, params: object
         publication = Publication(execution, staging, branch, own and own.workflow_created)
         with publication.explaining_revocation():
             change = workspace.changed()
-        publication = replace(publication, counts=change.counts)
+        publication = replace(publication, counts=change.counts, check_labels=checked.labels)
         published = publication.publish(None) if change.is_empty else publication.publish_change(workspace.fill)
         workspace.published()
         return execution.conclude(publication.is_announced, outcome.completed(replace(target, ref=published), result))

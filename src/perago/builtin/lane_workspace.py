@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from perago import events
 from perago.attempt.execution import Execution
@@ -111,6 +112,9 @@ class LaneBranchesWorkspace(Lanes):
 
     def listing(self) -> Listing:
         return Listing([])
+
+    def inspection(self) -> NoReturn:
+        raise AssertionError("its tasks declare no data checks")
 
     def attach(self, branch: BranchName) -> None:
         """Never called: the body writes to no staging branch."""

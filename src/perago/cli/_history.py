@@ -30,6 +30,7 @@ def line(one: Evidence, replaced: events.Removed | None = None) -> Text:
         (f"{standing.value:<{_WIDTH}}", _STYLES[standing]),
         f"  {console.printable(publications.summary(one))}",
         (_amount(one), "dim"),
+        (_tables(one), "dim"),
         (f"; replaced {replaced.commit[: publications.SHORT]}, {console.printable(replaced.why)}" if replaced else "", "yellow"),
     )
 
@@ -38,3 +39,8 @@ def _amount(one: Evidence) -> str:
     counts = commit_labels.read_counts(one.commit.metadata)
     size = "" if counts is None or counts.bytes is None else f" {console.size(counts.bytes)}"
     return f"  {publications.amount(one)}{size}" if counts is not None else ""
+
+
+def _tables(one: Evidence) -> str:
+    found = publications.tables(one)
+    return f"  {console.printable(found)}" if found else ""

@@ -1,15 +1,16 @@
-"""Workspace checks, called guardrails in the public API, and their evaluation on a local or remote listing."""
+"""Checks of a workspace, called guardrails in the public API, and the evaluation of those that need only a listing."""
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from perago.declare import globs, relative_path
 from perago.declare.problems import DeclaredValue, Problem, bounded
+from perago.declare.tables.require_table import RequireTable
 from perago.errors import PostGuardrailViolation, PreGuardrailViolation
 from perago.model import Listing, is_marker
 
@@ -132,8 +133,11 @@ class ForbidGlob(DeclaredValue):
         return f"matched {_files(len(found))}: {', '.join(sorted(found)[:_SHOWN])}{more}"
 
 
-Check = RequireFile | RequireDir | RequireGlob | ForbidGlob
-CHECKS = (RequireFile, RequireDir, RequireGlob, ForbidGlob)
+FileCheck = RequireFile | RequireDir | RequireGlob | ForbidGlob
+FILE_CHECKS = (RequireFile, RequireDir, RequireGlob, ForbidGlob)
+CustomCheck = Callable[[Any], Iterable[str]]
+"""A function of the author: it gets what the body gets, and yields violations."""
+Check = FileCheck | RequireTable | CustomCheck
 
 require_file = RequireFile
 require_dir = RequireDir
@@ -142,17 +146,16 @@ forbid_glob = ForbidGlob
 
 
 def violations(checks: Iterable[Check], listing: Listing, when: When) -> list[str]:
-    """One line for each check that fails."""
+    """One line for each check of files that fails."""
     files = FileIndex(listing)
-    found = ((check, check.violation(files)) for check in checks)
+    found = ((check, check.violation(files)) for check in checks if isinstance(check, FILE_CHECKS))
     return [f"{when} guardrail {check} {what}" for check, what in found if what is not None]
 
 
-def enforce(checks: Sequence[Check], listing: Listing, when: When) -> None:
-    """Raise `PreGuardrailViolation` or `PostGuardrailViolation` with every check that fails."""
-    broken = violations(checks, listing, when)
-    if broken:
-        raise (PreGuardrailViolation if when == "pre" else PostGuardrailViolation)(" | ".join(broken))
+def refuse(broken: Iterable[str], when: When, log: tuple[str, ...] = ()) -> None:
+    """Raise `PreGuardrailViolation` or `PostGuardrailViolation` with everything that does not hold, if there is anything."""
+    if found := list(broken):
+        raise (PreGuardrailViolation if when == "pre" else PostGuardrailViolation)(" | ".join(found), log=log)
 
 
 def _files(count: int) -> str:

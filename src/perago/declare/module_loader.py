@@ -16,6 +16,8 @@ from perago.declare.task import TaskDeclaration, declared_in
 from perago.errors import TaskDefinitionError
 
 _TAIL = 4
+TABLES_PACKAGES = ("duckdb>=1.4",)
+"""As in the extra `tables` of pyproject.toml."""
 
 
 def load(module_name: str) -> TaskDeclaration:
@@ -24,7 +26,7 @@ def load(module_name: str) -> TaskDeclaration:
         return load_task_file(module_name)
     module = import_by_name(module_name)
     found = only_task(module)
-    require_spark(module.__name__, [found])
+    require_packages(module.__name__, [found])
     return found
 
 
@@ -42,10 +44,15 @@ def import_by_name(module_name: str) -> ModuleType:
     return _imported(name)
 
 
-def require_spark(module: str, tasks: Iterable[TaskDeclaration]) -> None:
-    """`TaskDefinitionError` if one of the tasks uses Spark, and Spark is not installed."""
-    if any(task.kind is WorkspaceKind.SPARK for task in tasks) and importlib.util.find_spec("pyspark") is None:
+def require_packages(module: str, tasks: Iterable[TaskDeclaration]) -> None:
+    """`TaskDefinitionError` if one of the tasks needs Spark, or DuckDB for its data checks, and that is not installed."""
+    declared = list(tasks)
+    if any(task.kind is WorkspaceKind.SPARK for task in declared) and importlib.util.find_spec("pyspark") is None:
         raise _without_spark(module)
+    checked = (task for task in declared if task.kind is WorkspaceKind.LOCAL and task.checks_tables)
+    if any(checked) and importlib.util.find_spec("duckdb") is None:
+        command = spark_workspace.install_command(TABLES_PACKAGES)
+        raise TaskDefinitionError(f"{module}: uses require_table, and duckdb is not installed; run: {command}")
 
 
 def require_programs(tasks: Iterable[TaskDeclaration]) -> None:

@@ -46,7 +46,7 @@ class _RecordsArgumentProblems(type):
     if not TYPE_CHECKING:  # type checkers see the dataclass constructor and complain as they should
 
         def __call__(cls, *args: object, **given: object) -> Any:
-            bound, problems = _bind(cls, args, given)
+            bound, problems = cls.bind_arguments(args, given)
             value = super().__call__(**bound)
             object.__setattr__(value, "argument_problems", tuple(problems))
             return value
@@ -74,6 +74,11 @@ class DeclaredValue(metaclass=_RecordsArgumentProblems):
     """Base of every value in a declaration. A wrong value can be constructed; `@task` reports all its problems."""
 
     argument_problems: tuple[Problem, ...] = field(default=(), init=False, repr=False, compare=False)
+
+    @classmethod
+    def bind_arguments(cls, args: tuple[object, ...], given: dict[str, object]) -> tuple[dict[str, object], list[Problem]]:
+        """The fields that the arguments of a call stand for, and what is wrong with the arguments."""
+        return _bind(cls, args, given)
 
     def problems(self) -> Iterator[Problem]:
         missing = {p.field for p in self.argument_problems if p.what == "required"}

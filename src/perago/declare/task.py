@@ -10,6 +10,7 @@ from perago.declare.command_line import Command
 from perago.declare.controls import TaskControls, nested_problems
 from perago.declare.lanes import BUILT_IN_PACKAGE
 from perago.declare.problems import Problem, definition_error, unknown
+from perago.declare.tables.require_table import RequireTable
 from perago.declare.workspace_spec import WorkspaceSpec
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ class TaskDeclaration:
     def publishes(self) -> bool:
         """Whether an attempt may move the target branch."""
         return self.workspace is not None and not self.workspace.read_only
+
+    @property
+    def checks_tables(self) -> bool:
+        return self.workspace is not None and any(
+            isinstance(check, RequireTable) for check in (*self.workspace.pre, *self.workspace.post)
+        )
 
 
 if TYPE_CHECKING:

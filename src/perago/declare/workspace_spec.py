@@ -1,11 +1,13 @@
 """`WorkspaceSpec`: the part of a repository that a task works on, its checks, and their validation."""
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from perago.declare import relative_path
-from perago.declare.checks import CHECKS, Check
+from perago.declare.checks import FILE_CHECKS, Check
 from perago.declare.problems import DeclaredValue, Problem
+from perago.declare.tables.require_table import RequireTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,33 @@ def _checks(name: str, given: object) -> Iterator[Problem]:
         yield Problem(name, f"must be a list of checks, such as [require_glob('raw/**/*.parquet')], not {given!r}")
         return
     for index, check in enumerate(given):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        where = f"{name}[{index}]"
-        if isinstance(check, CHECKS):
-            yield from (problem.under(where) for problem in check.problems())
-        else:
-            yield Problem(where, f"must be require_file, require_dir, require_glob or forbid_glob, not {check!r}")
+        yield from (problem.under(f"{name}[{index}]") for problem in _check_problems(name, check))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _check_problems(name: str, check: object) -> Iterator[Problem]:
+    if isinstance(check, (*FILE_CHECKS, RequireTable)):
+        yield from check.problems()
+        if isinstance(check, RequireTable) and name == "pre":
+            yield from check.pre_problems()
+    elif not callable(check) or isinstance(check, type):
+        yield Problem(
+            "",
+            "must be require_table, require_file, require_dir, require_glob, forbid_glob or a function of the workspace, "
+            f"not {check!r}",
+        )
+    elif not _takes_workspace(check):
+        yield Problem(
+            "", f"{getattr(check, '__name__', check)!r} must take one argument, the workspace: def check(workspace): ..."
+        )
+    elif inspect.iscoroutinefunction(check):
+        yield Problem("", f"{getattr(check, '__name__', check)!r} must be a plain function, not async")
+
+
+def _takes_workspace(check: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(check).bind(object())
+    except TypeError:
+        return False
+    except ValueError:  # a function without a signature, written in C
+        return True
+    return True

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from perago import events
+from perago.data_checks import labels as check_labels
+from perago.data_checks.port import Measured
 from perago.model import BranchName, CommitId, Repository
 from perago.operate import evidence, recovery
 from perago.operate.evidence import Evidence
@@ -85,6 +87,18 @@ def amount(one: Evidence) -> str:
     return "" if counts is None else f"+{counts.added} ~{counts.changed} -{counts.deleted}"
 
 
+def tables(one: Evidence) -> str:
+    """The tables whose data was checked, as in `clean/orders 1,204 rows`; empty if there are none."""
+    found = check_labels.read(one.commit.metadata)
+    return ", ".join(f"{table} {_rows(measured)}" for table, measured in sorted(found.items()))
+
+
+def _rows(measured: Measured) -> str:
+    rows = "1 row" if measured.rows == 1 else f"{measured.rows:,} rows" if measured.rows is not None else "rows unknown"
+    bad = sum(measured.bad.values())
+    return f"{rows}, {bad:,} bad" if bad else rows
+
+
 def replacements(servers: Servers, found: Sequence[Evidence]) -> Mapping[CommitId, events.Removed]:
     """Of the commits that took the place of another one: which, and why it had to go. By the commit that is in the history.
 
@@ -99,6 +113,10 @@ def _replaced(servers: Servers, one: Evidence) -> events.Removed | None:
     entries: Sequence[str] = servers.workflows.task_log(one.by.task_id) if one.by is not None else ()
     removals = (events.Removed.parse(line) for entry in entries for line in entry.splitlines())
     return next((removed for removed in removals if removed is not None and removed.head == one.commit.id), None)
+
+
+def _table(measured: Measured) -> dict[str, Any]:
+    return {"rows": measured.rows, "rules": measured.rules, "bad": dict(measured.bad), "seconds": measured.seconds}
 
 
 def document(one: Evidence, replaced: events.Removed | None = None) -> dict[str, Any]:
@@ -120,6 +138,7 @@ def document(one: Evidence, replaced: events.Removed | None = None) -> dict[str,
         "task_id": None if by is None else by.task_id,
         "by": None if by is None else by.person or None,
         "changes": None if counts is None else dataclasses.asdict(counts),
+        "tables": {table: _table(measured) for table, measured in sorted(check_labels.read(commit.metadata).items())},
         "replaced": None if replaced is None else {"commit": replaced.commit, "why": replaced.why},
         "command": commit_labels.command(commit.metadata) or None,
         "undoes": commit.metadata.get(commit_labels.UNDO),

@@ -18,7 +18,7 @@ def load(module_name: str) -> "TaskDeclaration | Pipeline":
         return module_loader.load_task_file(module_name)
     module = module_loader.import_by_name(module_name)
     found = only_declared(module)
-    module_loader.require_spark(module.__name__, tasks_of(found))
+    module_loader.require_packages(module.__name__, tasks_of(found))
     return found
 
 

@@ -125,6 +125,11 @@ class LakeStorage:
 
 def files(lake: port.Lake, repository: Repository, ref: port.Ref, prefix: str) -> Iterator[FilePath]:
     """The files under `prefix`. Names that no local disk can hold are allowed, because Spark can read them."""
+    return (path for path, _ in sizes(lake, repository, ref, prefix))
+
+
+def sizes(lake: port.Lake, repository: Repository, ref: port.Ref, prefix: str) -> Iterator[tuple[FilePath, int]]:
+    """The files under `prefix` with their sizes."""
     after: ObjectPath | None = None
     while True:
         page = lake.objects(repository, ref, prefix, after)
@@ -132,7 +137,7 @@ def files(lake: port.Lake, repository: Repository, ref: port.Ref, prefix: str) -
             local = info.path[len(prefix) :]
             is_directory = not local or local.endswith("/")
             if not is_directory and not is_marker(local) and not info.path.startswith(path_mapping.HOOKS_PREFIX):
-                yield FilePath(local)
+                yield FilePath(local), info.size
         after = page.after
         if after is None:
             return

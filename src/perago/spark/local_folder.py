@@ -1,14 +1,15 @@
 """A Spark task's workspace in local folders, for a run without lakeFS: one folder for the input, one for the output."""
 
+import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from perago import events
 from perago.lake import port
 from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, UncheckedFill, WorkspaceRef
-from perago.spark import body_workspace, committer_leftovers, job_monitor, session
+from perago.spark import body_workspace, committer_leftovers, inspection, job_monitor, session
 from perago.spark.session import AttemptSession, SparkEngine
 from perago.workspace import diff, options, scan
 from perago.workspace.local_workspace import LocalWorkspace
@@ -48,6 +49,25 @@ class SparkFolderWorkspace:
 
     def listing(self) -> Listing:
         return self._local.listing()
+
+    @contextlib.contextmanager
+    def inspection(self) -> Generator[inspection.SparkInspection]:
+        with self._local.inspection() as local:
+            source = self._input if self._writes else local.argument()
+            inspected = inspection.SparkInspection(
+                self._engine,
+                _SETTINGS,
+                FolderStorage(source, local.argument(), writes=self._writes),
+                f"file://{local.argument()}/",
+                local.sizes,
+                local.is_unchanged,
+                lambda: False,
+                self._emit,
+            )
+            try:
+                yield inspected
+            finally:
+                inspected.close()
 
     def attach(self, branch: BranchName) -> None:
         """The body may write files if there is a branch to publish them to."""

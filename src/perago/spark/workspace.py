@@ -10,7 +10,7 @@ from perago import events
 from perago.errors import LakeNotFound, WorkspaceError
 from perago.lake import port
 from perago.model import BranchName, ChangeCounts, FilePath, LakeAccess, Listing, ObjectPath, UncheckedFill, WorkspaceRef
-from perago.spark import body_workspace, committer_leftovers, job_monitor, s3a, session
+from perago.spark import body_workspace, committer_leftovers, inspection, job_monitor, s3a, session
 from perago.workspace import path_mapping
 
 
@@ -60,6 +60,32 @@ class SparkBranchWorkspace:
 
     def listing(self) -> Listing:
         return Listing(list(self._files()))
+
+    @contextlib.contextmanager
+    def inspection(self) -> Generator[inspection.SparkInspection]:
+        repository, ref = self._ref.repository, self._branch or self._ref.ref
+        around = self._dependencies
+        inspected = inspection.SparkInspection(
+            around.engine,
+            s3a.session_settings(repository, around.access),
+            self._storage(),
+            s3a.base(repository, ref, self._prefix),
+            lambda: dict(body_workspace.sizes(self._lake, repository, ref, self._prefix)),
+            self._is_unchanged,
+            around.is_cancelled,
+            around.emit,
+        )
+        try:
+            yield inspected
+        finally:
+            inspected.close()
+
+    def _is_unchanged(self, path: str) -> bool:
+        """One listing of what was written to the branch; the input itself has not changed."""
+        if self._branch is None:
+            return True
+        table = self._prefix + path
+        return not any(change.path == table or change.path.startswith(f"{table}/") for change in self._uncommitted(self._branch))
 
     def attach(self, branch: BranchName) -> None:
         self._branch = branch

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from perago.events import Done, Event, Phase, Progress, Removed, Revoked
+from perago.events import Done, Event, Phase, Progress, Removed, Revoked, TableChecked
 
 PROGRESS_SECONDS = 15.0
 """Shortest time between two log lines about the progress of a body."""
@@ -38,7 +38,7 @@ class AttemptStats:
                 self.requests += event.requests
             case Removed():
                 self.removed.append(event.commit)
-            case Revoked():
+            case Revoked() | TableChecked():
                 pass
 
     def progress_is_due(self, event: Event, now: float) -> bool:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from perago import distribution
 from perago.conductor import reporting
 from perago.errors import AttemptError, ConductorError, LakeError, PeragoError, TaskStatus
-from perago.events import Done, Event, Phase, Progress, Removal, Removed, Revoked
+from perago.events import Done, Event, Phase, Progress, Removal, Removed, Revoked, TableChecked
 from perago.model import Outcome
 from perago.process.exit_status import ExitStatus
 
@@ -17,6 +17,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
+_VERDICTS = ("held", "unchanged", "broken")
 _DELIVERIES = ("accepted", "superseded", "unknown")
 _COMMON_ENDS = (1, -signal.SIGABRT, -signal.SIGKILL, -signal.SIGSEGV, -signal.SIGTERM)
 NO_CODE = ("none", "other")
@@ -60,6 +61,11 @@ class Metrics:
             ["task", "kind"],
             registry=own,
         )
+        self._table_checks = Counter(
+            "perago_table_checks", "Tables whose data checks were evaluated, by result", ["task", "result"], registry=own
+        )
+        self._rows_checked = Counter("perago_table_rows", "Rows that data checks have read", ["task"], registry=own)
+        self._bad_rows = Counter("perago_table_bad_rows", "Rows that break a rule of a data check", ["task"], registry=own)
         self._lateness = Histogram(
             "perago_lease_lateness_seconds", "How late a lease was extended", buckets=_SECONDS, registry=own
         )
@@ -86,7 +92,9 @@ class Metrics:
                 self._removed.labels(task, removal.value)
             for phase in (Phase.DOWNLOAD, Phase.DIFF, Phase.STAGE):
                 self._bytes.labels(task, phase.value)
-            for counter in (self._fence_refusals, self._revocations, self._cancelled):
+            for result in _VERDICTS:
+                self._table_checks.labels(task, result)
+            for counter in (self._fence_refusals, self._revocations, self._cancelled, self._rows_checked, self._bad_rows):
                 counter.labels(task)
         for code in _COMMON_ENDS:
             self._restarts.labels(str(ExitStatus(code)))
@@ -112,6 +120,10 @@ class Metrics:
                 self._revocations.labels(task).inc()
             case Removed():
                 self._removed.labels(task, event.removal.value).inc()
+            case TableChecked():
+                self._table_checks.labels(task, _verdict(event)).inc()
+                self._rows_checked.labels(task).inc(0 if event.unchanged else event.rows or 0)
+                self._bad_rows.labels(task).inc(sum(event.bad.values()))
             case Progress():
                 pass
 
@@ -133,6 +145,12 @@ class Metrics:
 
     def lakefs(self, *, up: bool) -> None:
         self._lakefs_up.set(1 if up else 0)
+
+
+def _verdict(event: TableChecked) -> str:
+    if event.violations:
+        return "broken"
+    return "unchanged" if event.unchanged else "held"
 
 
 def _errors_of_attempts() -> list[tuple[str, str]]:

@@ -192,6 +192,19 @@ class Recorder:
                     why=removed.why,
                     **_fields(observed),
                 )
+            case events.TableChecked() as checked:
+                self._log.info(
+                    "table checked",
+                    table=checked.table,
+                    phase=checked.phase.value,
+                    rows=checked.rows,
+                    rules=checked.rules,
+                    bad=checked.bad,
+                    check_seconds=round(checked.seconds, 4),
+                    unchanged=checked.unchanged,
+                    violations=checked.violations,
+                    **_fields(observed),
+                )
             case events.Revoked(rival, was_live=True):
                 self._log.warning("revoked a live rival that started later", rival=rival, **_fields(observed))
             case _:

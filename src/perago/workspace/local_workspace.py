@@ -1,14 +1,15 @@
 """The workspace of a task that takes a `Path`: download, body, diff and upload to the staging branch, for one attempt."""
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 from perago import events
 from perago.errors import PeragoError, WorkspaceError
 from perago.lake import port
 from perago.model import Attempt, BranchName, ExecutionId, FilePath, Listing, UncheckedFill, WorkspaceRef
-from perago.workspace import attempt_directory, diff, input_verification, options, path_mapping, scan
+from perago.workspace import attempt_directory, diff, input_verification, inspection, options, path_mapping, scan
 from perago.workspace.cache import adoption, backfill
 from perago.workspace.transfer import download, progress, upload
 from perago.workspace.transfer.source import Source
@@ -48,6 +49,8 @@ class LocalWorkspace:
         self._change: diff.FileChanges | None = None
         self._is_verified = False
         self._uploaded: Sequence[adoption.UploadedFile] = ()
+        self._checked: Mapping[FilePath, scan.FileStat] = {}
+        """The files when tables were last checked."""
 
     def open(self) -> None:
         """Create the directory and download the objects under the prefix at the input commit."""
@@ -77,6 +80,17 @@ class LocalWorkspace:
             return Listing(sorted(self._before))
         return self._scan().listing()
 
+    @contextlib.contextmanager
+    def inspection(self) -> Generator[inspection.LocalInspection]:
+        """Files that tables were read from must not change any more: `changed` refuses that."""
+        opened = self._opened()
+        inspected = inspection.LocalInspection(self.argument, self._scan, self._before, opened.path)
+        try:
+            yield inspected
+        finally:
+            inspected.close()
+            self._checked = inspected.scanned
+
     def attach(self, branch: BranchName) -> None:
         """Nothing to do: a local body writes files, not the branch."""
 
@@ -91,6 +105,7 @@ class LocalWorkspace:
     def settle(self) -> None:
         """Nothing to stop or remove; from here on `listing` scans the directory again."""
         self._body_may_have_run = True
+        self._checked = {}
 
     def verify_input(self) -> None:
         """Wait until each byte of the input is verified; `LakeCorrupt` names a damaged object."""
@@ -114,6 +129,7 @@ class LocalWorkspace:
         started = time.monotonic()
         found = self._scan()
         scan.require_publishable(found)
+        self._require_as_checked(found)
         after = diff.build_manifest(self._before, found, lambda path, status: scan.digest(self._work, path, status))
         self._opened().verify()
         change = diff.diff(self._before, after)
@@ -181,6 +197,14 @@ class LocalWorkspace:
         if self._directory is None:
             raise WorkspaceError("the workspace is not open")
         return self._directory
+
+    def _require_as_checked(self, found: scan.ScanResult) -> None:
+        """What is published is what the data checks have read."""
+        if self._checked and found.files != self._checked:
+            differing = {path for path, _ in found.files.items() ^ self._checked.items()}
+            raise WorkspaceError(
+                f"file {min(differing)!r} changed after the data checks; something still writes to the workspace"
+            )
 
     def _report_diff(self, change: diff.FileChanges, started: float, files: int) -> None:
         seconds = time.monotonic() - started

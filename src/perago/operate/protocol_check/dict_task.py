@@ -1,12 +1,15 @@
 """A task without an author, on a workspace without a disk: a dictionary of files that is read from and written to a lake."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from perago import events
+from perago.attempt.port import DataChecks
+from perago.declare import checks
+from perago.declare.checks import When
 from perago.errors import TaskInputError
 from perago.lake.port import Lake
 from perago.model import (
@@ -63,6 +66,9 @@ class DictWorkspace:
 
     def listing(self) -> Listing:
         return Listing([FilePath(path) for path in sorted(self.files)])
+
+    def inspection(self) -> NoReturn:
+        raise AssertionError("its tasks declare no data checks")
 
     def attach(self, branch: BranchName) -> None:
         raise AssertionError(f"not asked for: {branch}")
@@ -145,6 +151,14 @@ class DictTask:
 
     def check_after(self, listing: Listing) -> None:
         """Every workspace passes."""
+
+    def data_checks(self, when: When) -> DataChecks:
+        """None: a dictionary has no tables."""
+        del when
+        return DataChecks()
+
+    def refuse(self, violations: Sequence[str], when: When, log: Sequence[str]) -> None:
+        checks.refuse(violations, when, tuple(log))
 
 
 def workspace_input(target: WorkspaceRef) -> dict[str, Any]:

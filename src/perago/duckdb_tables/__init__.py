@@ -1,0 +1,1 @@
+"""Data checks of a local workspace on DuckDB; the only package that imports duckdb, which the extra `tables` installs."""
