@@ -1,14 +1,37 @@
 """Step 2: parse the raw lines; invalid lines are kept in quarantine with the reason."""
 
-from datetime import date
+from datetime import date, datetime
+from typing import Annotated
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from perago import SparkWorkspace, TaskTerminalError, WorkspaceSpec, require_glob, task
+from perago import (
+    Between,
+    In,
+    RetryPolicy,
+    SparkWorkspace,
+    Table,
+    TaskControls,
+    TaskTerminalError,
+    Unique,
+    WorkspaceSpec,
+    require_glob,
+    require_table,
+    task,
+)
 
 SCHEMA = "order_id long, customer_id long, product_id long, quantity int, ordered_at timestamp"
+
+
+class Order(Table):
+    order_id: Annotated[int, Unique()]
+    customer_id: Annotated[int, In("raw/customers", "customer_id")]
+    product_id: Annotated[int, In("raw/products", "product_id")]
+    quantity: Annotated[int, Between(1, 1_000)]
+    ordered_at: datetime
+    day: date
 
 
 class Params(BaseModel):
@@ -26,8 +49,10 @@ class Output(BaseModel):
     owner_email="data@example.com",
     description="Parse the orders, quarantine the broken ones.",
     workspace=WorkspaceSpec(
-        prefix="/shop", pre=[require_glob("raw/orders/*.gz")], post=[require_glob("clean/orders/**/*.parquet")]
+        prefix="/shop", pre=[require_glob("raw/orders/*.gz")], post=[require_table("clean/orders", Order, rows=(1, None))]
     ),
+    # The same lines are as wrong the second time; one retry is for faults of another kind.
+    controls=TaskControls(retry=RetryPolicy(count=1, delay_seconds=1)),
 )
 def clean(workspace: SparkWorkspace, params: Params) -> Output:
     judged = judge(workspace.spark.read.text(workspace.input("raw/orders")), params.first_day).cache()

