@@ -63,10 +63,10 @@ def upload_changes(
     limits: options.WorkspaceOptions,
     emit: events.Emit = events.ignore,
 ) -> Sequence[adoption.UploadedFile]:
-    """Uploaded contents are also put into the cache, which the caller flushes; returns the large files, which `cache.adoption`
-    moves into the cache later.
+    """Uploaded contents are also put into the cache, which the caller flushes.
 
-    `WorkspaceError` if a file changes before its upload is complete.
+    Returns the large files, which `cache.adoption` moves into the cache later. `WorkspaceError` if a file changes before its
+    upload is complete.
     """
     job = _Uploader(lake, target, os.fspath(work), changes, cache, emit)
     require_names(target.prefix, changes)
