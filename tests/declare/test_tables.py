@@ -111,7 +111,7 @@ def test_refused(check: Any, text: str) -> None:
     assert any(line.startswith(text) for line in found), found
 
 
-WRONG: Any = [require_table, list]
+WRONG: list[Any] = [require_table, list]
 
 
 def test_all_problems_are_named_with_their_place() -> None:
