@@ -48,6 +48,9 @@ class Empty(Table):
     pass
 
 
+refused: Any = require_table
+"""For calls that a type checker refuses."""
+
 REFUSED: list[tuple[Any, str]] = [
     (require_table("/a"), "path: '/a' is absolute; write it relative to the workspace root: 'a'"),
     (require_table("a/../b"), "path: 'a/../b' leaves the root through '..'"),
@@ -86,11 +89,11 @@ REFUSED: list[tuple[Any, str]] = [
     (require_table("a", one(Annotated[int, Matches("a")])), "schema.c: Matches needs a str column, not int"),
     (require_table("a", one(Annotated[str, Matches("(")])), "schema.c.Matches.pattern: '(' is not a regular expression"),
     (require_table("a", one(Annotated[int, In("/a", "")])), "schema.c.In.path: '/a' is absolute"),
-    (require_table("a", rows=5), "rows: must be (least, most) such as (1, None), not 5"),
-    (require_table("a", rows=(0.5, None)), "rows: must have whole numbers"),
+    (refused("a", rows=5), "rows: must be (least, most) such as (1, None), not 5"),
+    (refused("a", rows=(0.5, None)), "rows: must have whole numbers"),
     (require_table("a", rows=(-1, None)), "rows: must not be negative"),
     (require_table("a", rows_change=(None, None)), "rows_change: has no bound"),
-    (require_table("a", where="x > 1"), "where: must be a dict of SQL expressions by name"),
+    (refused("a", where="x > 1"), "where: must be a dict of SQL expressions by name"),
     (require_table("a", where={"x": ""}), "where['x']: must be an SQL expression"),
     (require_table("a", where={"x": "1; drop"}), "where['x']: must be one expression, without ';' and '--'"),
     (require_table("a", max_bad=1.0), "max_bad: must be a share of the rows from 0 to below 1"),
@@ -98,7 +101,7 @@ REFUSED: list[tuple[Any, str]] = [
     (require_table("a", key=["x", "x"]), "key: names a column twice"),
     (require_table("a", extra=False), "extra: needs a schema"),
     (require_table("a", format="avro"), "format: must be one of 'parquet', 'csv', 'json', 'orc', 'delta', not 'avro'"),
-    (require_table("a", colums=3), "colums: unknown; accepted are path, schema"),
+    (refused("a", colums=3), "colums: unknown; accepted are path, schema"),
 ]
 
 
@@ -106,6 +109,9 @@ REFUSED: list[tuple[Any, str]] = [
 def test_refused(check: Any, text: str) -> None:
     found = [str(problem) for problem in check.problems()]
     assert any(line.startswith(text) for line in found), found
+
+
+WRONG: list[Any] = [require_table, list]
 
 
 def test_all_problems_are_named_with_their_place() -> None:

@@ -56,7 +56,7 @@ def test_every_rule_on_spark(opened: session.AttemptSession, tmp_path: Path) -> 
     run_cases(opened, tmp_path)
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 @given(table=random_tables())
 def test_counts_are_those_of_plain_python(
     table: RandomTable, opened: session.AttemptSession, tmp_path_factory: pytest.TempPathFactory
@@ -65,7 +65,7 @@ def test_counts_are_those_of_plain_python(
 
 
 @pytest.mark.chaos
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(table=random_tables())
 def test_counts_of_many_tables_are_those_of_plain_python(
     table: RandomTable, opened: session.AttemptSession, tmp_path_factory: pytest.TempPathFactory
@@ -145,7 +145,7 @@ def test_own_checks_get_what_the_body_gets(harness: SparkHarness) -> None:
         if rows > 5:
             yield f"has {rows} rows"
 
-    def broken(workspace: SparkWorkspace) -> None:
+    def broken(workspace: SparkWorkspace) -> list[str]:
         raise ValueError(workspace.read_text("kinds-of-rows"))
 
     outcome = harness.run(write, data={"post": DataChecks(custom=[few, broken])})
