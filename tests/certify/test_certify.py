@@ -103,8 +103,10 @@ def test_own_worker_holds_in_every_scenario(kit: Kit) -> None:
 
 
 def test_worker_that_publishes_by_hand_is_found_out(kit: Kit) -> None:
-    code, verdicts = kit.verdicts(NAIVE)
+    logs = kit.folder / "logs"
+    code, verdicts = kit.verdicts(NAIVE, "--log-dir", str(logs))
     assert code == 1
+    assert {path.name for path in logs.iterdir()} >= {"first-1.log", "pair-1.log", "pair-2.log", "killed-1.log", "killed-2.log"}
     assert by_verdict(verdicts, "not reached") == {}
     assert broken(verdicts) >= {
         "labels",

@@ -1,6 +1,7 @@
 """A repository with one target branch for one scenario, and the workflows that publish to it."""
 
 import contextlib
+import textwrap
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ _SEED = ObjectPath("seed/kept")
 _ACTIVE = frozenset({"RUNNING", "PAUSED"})
 _HISTORY = 20
 _CLEAN_UP_SECONDS = 10.0
+_REASON_LENGTH = 300
 
 
 @dataclass
@@ -58,11 +60,10 @@ class Scene:
     ) -> "Run":
         """A workflow whose only step has `base` as its input and writes the text."""
         given = contract.task_input(WorkspaceRef(self.repository, branch, self.base), text)
-        name = f"certify-{self.repository}"
         body = {
-            "name": name,
+            "name": self.repository,
             "version": 1,
-            "workflowDef": contract.workflow_definition(name, self.task_type, given, response),
+            "workflowDef": contract.workflow_definition(self.repository, self.task_type, given, response),
             "input": {},
             "correlationId": f"certify-{uuid.uuid4().hex}",
             "taskToDomain": {self.task_type: self.team.domain},
@@ -147,7 +148,7 @@ class Run:
         """The statuses of the attempts and the last reason, as evidence."""
         attempts = self.attempts()
         reasons = [str(task["reasonForIncompletion"]) for task in attempts if task.get("reasonForIncompletion")]
-        told = f"; last reason: {reasons[-1][:200]}" if reasons else ""
+        told = f"; last reason: {textwrap.shorten(reasons[-1], _REASON_LENGTH, placeholder=' …')}" if reasons else ""
         return f"attempts: {', '.join(str(task['status']) for task in attempts)}{told}"
 
     def terminate(self) -> None:

@@ -15,7 +15,7 @@ from perago.model import BranchName, Repository
 START_SECONDS = 60.0
 QUIET_SECONDS = 2.5
 """A worker that has sent no write to lakeFS for so long has finished what it was about to do."""
-_LONGEST_UNREST_SECONDS = 15.0
+_LONGEST_QUIET_WAIT_SECONDS = 15.0
 _MOST_RESTARTS = 12
 REPORT = r"POST .*/tasks(/update-v2)?(\?|$)"
 
@@ -43,7 +43,7 @@ class Team:
         self._workers: list[WorkerProcess] = []
         self._held: list[HeldRequest] = []
         self._started = 0
-        self._last_words = ""
+        self._last_output = ""
 
     def ensure(self, count: int) -> None:
         """At least so many workers run, and have asked for tasks. `SetupError` if one does not."""
@@ -64,12 +64,12 @@ class Team:
             if worker.is_running():
                 yield worker
             else:
-                self._last_words = worker.last_words()
+                self._last_output = worker.last_output()
                 worker.close()
 
     def _start(self) -> WorkerProcess:
         if self._started == _MOST_RESTARTS:
-            raise NotReached(f"the worker ended by itself again and again; {self._last_words}")
+            raise NotReached(f"the worker ended by itself again and again; {self._last_output}")
         self._started += 1
         return WorkerProcess(self._command, f"{self._name}-{self._started}", self.domain)
 
@@ -84,7 +84,7 @@ class Team:
         except NotReached as error:
             raise SetupError(
                 f"the worker did not poll Conductor at CONDUCTOR_SERVER_URL for tasks of type {self._command.task_type} within "
-                f"{time.monotonic() - began:.0f} s; {worker.last_words()}"
+                f"{time.monotonic() - began:.0f} s; {worker.last_output()}"
             ) from error
 
     # faults
@@ -139,7 +139,7 @@ class Team:
         def is_quiet() -> bool:
             writes = [seen.at for worker in self._workers for seen in worker.lakefs.requests(writing(repository))]
             now = time.monotonic()
-            return now - max([began, *writes]) > QUIET_SECONDS or now - began > _LONGEST_UNREST_SECONDS
+            return now - max([began, *writes]) > QUIET_SECONDS or now - began > _LONGEST_QUIET_WAIT_SECONDS
 
         self.patience.until(is_quiet, "the end of the worker's requests")
 

@@ -96,9 +96,9 @@ class WorkerProcess:
     def require_running(self) -> None:
         """`SetupError` with the last line of its output if it has ended by itself."""
         if (code := self._child.exit_code()) is not None:
-            raise SetupError(f"the worker ended with exit code {code} before it was stopped; {self.last_words()}")
+            raise SetupError(f"the worker ended with exit code {code} before it was stopped; {self.last_output()}")
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The last line that it printed."""
         lines = child_process.tail(self.log).split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -27,7 +27,7 @@ class _Observed:
 
 
 def lost_reply(scene: Scene) -> str:
-    """LakeFS applies the publish request, and its reply is lost: there is one publication, and it is accepted."""
+    """The publish request is applied, and its reply is lost: there is one publication, and it is accepted."""
     fault = _Observed(drop_reply())
     scene.team.on_lakefs(publishing(scene.repository, TARGET), fault)
     run = scene.start(response=contract.SHORT_RESPONSE_SECONDS)
