@@ -15,7 +15,7 @@ from tests.support.operator import MAIN, OperatorHarness
 from perago.attempt import person
 from perago.cli import _human
 from perago.errors import StaleAttemptError
-from perago.model import CommitId
+from perago.model import BranchName, CommitId
 from perago.operate.human_tasks import answering, checkout, waiting
 from perago.protocol.decision import UnlabelledHead
 
@@ -48,14 +48,14 @@ def test_it_is_run_again(harness: OperatorHarness, phases: Sequence[KillPhase]) 
             if phase.name in {"after the completion", "before the end of the staging branch"}:
                 assert f"task {step.task} is over: it is COMPLETED by alice with commit {harness.head().id}" in said.err
                 for left in harness.staging_branches():
-                    harness.server.lake.delete_branch(harness.repository, left)  # as perago gc does
+                    harness.server.lake.delete_branch(harness.repository, BranchName(left))  # as perago gc does
             else:
                 assert said.code == 0, f"{phase.name}: {said.err}"
             check(step, base, phase.name.encode())
         late = harness.staging_branches()
         assert len(late) == (phase is BY_NAME["before the staging branch"]), phase.name
         for left in late:
-            harness.server.lake.delete_branch(harness.repository, left)
+            harness.server.lake.delete_branch(harness.repository, BranchName(left))
         check(step, base, phase.name.encode())
         base = harness.head().id
 
