@@ -71,7 +71,7 @@ def summary(one: Evidence) -> str:
     if by is not None:
         name = f"{one.workflow_name} " if one.workflow_name else ""
         person = f" by {by.person}" if by.person else ""
-        return f"step {by.reference_name}{person}, attempt {by.attempt}, workflow {name}{by.workflow_id}"
+        return f"step {by.reference_name}{person}, attempt {by.attempt_number}, workflow {name}{by.workflow_id}"
     if folder := commit.metadata.get(commit_labels.IMPORT):
         return f"import of {folder} by {commit.metadata.get(commit_labels.IMPORT_BY) or commit.committer or 'unknown'}"
     if undone := commit.metadata.get(commit_labels.UNDO):
