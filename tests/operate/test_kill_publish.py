@@ -1,7 +1,10 @@
 """SIGKILL of `perago publish` at every phase, and the command that answers the task afterwards: nothing is lost or left."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -114,6 +117,68 @@ def answer(step: WaitingStep, name: str) -> str:
         except StaleAttemptError:
             return ""
     return str(_human.commit_of(outcome))
+
+
+class PausedClock:
+    """A clock that stops its caller once, at the given call, until it is released."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+        self.reached, self.released = threading.Event(), threading.Event()
+
+    def __call__(self) -> float:
+        self._left -= 1
+        if self._left == 0:
+            self.reached.set()
+            assert self.released.wait(60)
+        return time.monotonic()
+
+
+@pytest.mark.parametrize("sees_its_branch", [False, True])
+def test_one_that_is_taken_over_before_its_report_sends_none_and_one_that_was_about_to_is_waited_for(
+    harness: OperatorHarness,
+    sees_its_branch: bool,
+) -> None:
+    """The first person pauses after the merge: before the look at its staging branch, or between that and the report."""
+    base = prices(harness)
+    step = start(harness)
+    folders = [step.checkout(name) for name in ("alice", "bob")]
+    for folder in folders:
+        (folder / "a.csv").write_text(folder.name)
+    clock = PausedClock(2 if sees_its_branch else 1)
+    with harness.connected() as both, ThreadPoolExecutor(1) as pool:
+        task = waiting.find(both.workflows, step.task)
+
+        def publish(folder: Path, someone: person.Person, at: Callable[[], float]) -> str:
+            found = checkout.open_folder(folder)
+            given = answering.Answer({"approved": True})
+            with found.lock:
+                outcome = answering.Answering(both, task, someone, given, UnlabelledHead.REPLACE, found, clock=at).run()
+            return str(_human.commit_of(outcome))
+
+        first = pool.submit(publish, folders[0], person.Person("alice"), clock)
+        assert clock.reached.wait(60)
+        assert harness.head().id != base
+
+        def wait(seconds: float) -> None:
+            """The pause in which a report that was about to be sent arrives."""
+            assert seconds == 15
+            if sees_its_branch:
+                clock.released.set()
+                first.result(60)
+
+        second = person.Person("bob", take_over=True, sleep=wait)
+        if sees_its_branch:
+            with pytest.raises(StaleAttemptError, match="status is COMPLETED"):
+                publish(folders[1], second, time.monotonic)
+            step.require_completed(CommitId(first.result()), "alice")
+        else:
+            commit = publish(folders[1], second, time.monotonic)
+            clock.released.set()
+            with pytest.raises(StaleAttemptError, match="took this one's right"):
+                first.result(60)
+            step.require_completed(CommitId(commit), "bob")
+    assert harness.head().parents == (base,)
 
 
 @pytest.mark.timeout(300)
