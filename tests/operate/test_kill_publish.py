@@ -14,12 +14,14 @@ from tests.support.human_kill_matrix import PHASES, SELECTION
 from tests.support.human_steps import WaitingStep, prices, start
 from tests.support.kill_matrix import KillPhase
 from tests.support.operator import MAIN, OperatorHarness
+from tests.support.waiting import eventually
 
 from perago.attempt import person
 from perago.cli import _human
 from perago.errors import StaleAttemptError
 from perago.model import BranchName, CommitId
 from perago.operate.human_tasks import answering, checkout, waiting
+from perago.protocol import staging_names
 from perago.protocol.decision import UnlabelledHead
 
 SELECTED = [phase for phase in PHASES if phase.name in SELECTION]
@@ -78,6 +80,10 @@ def test_after_a_merge_without_a_report_another_answer_removes_the_commit(harnes
     ):
         published = harness.head().id
         assert published != base
+        # Of two that begin in the same second, either may go first.
+        (name,) = (staging_names.parse(BranchName(one)) for one in harness.staging_branches())
+        began = 0 if name is None else name.made_at or 0
+        eventually(lambda: time.time() >= began + 1, within=5, what="the next second")
         said = step.perago(command, step.task, *options)
         assert said.code == 1
         assert "another publication of this task began at" in said.err
