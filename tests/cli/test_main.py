@@ -27,7 +27,7 @@ def test_each_command_has_a_module_and_each_module_a_command() -> None:
 
 
 def test_unknown_command_gets_a_suggestion(inside: Perago) -> None:
-    assert inside("chek").stderr == "error: no such command 'chek'. Did you mean 'check'? (see perago --help)\n"
+    assert inside("chek").stderr == "error: no such command 'chek'. Did you mean 'check', 'checkout'? (see perago --help)\n"
 
 
 @pytest.mark.parametrize("name", commands.COMMANDS)
@@ -81,8 +81,8 @@ def test_completion_in_bash(project: Path, typed: list[str], offered: list[str])
 
 
 def test_completion_in_zsh(perago: Perago) -> None:
-    asked = {"_PERAGO_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "perago che"}
-    assert perago(env=asked).stdout == f"""_arguments '*: :(("check":"{commands.COMMANDS["check"]}"))'\n"""
+    asked = {"_PERAGO_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "perago und"}
+    assert perago(env=asked).stdout == f"""_arguments '*: :(("undo":"{commands.COMMANDS["undo"]}"))'\n"""
 
 
 INTERRUPT = """

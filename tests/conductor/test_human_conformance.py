@@ -23,9 +23,9 @@ def human(name: str = "human") -> dict[str, Any]:
 
 
 def waiting(real: RealConductorSite, workflow: WorkflowId) -> dict[str, Any]:
-    def found() -> dict[str, Any] | None:
+    def found() -> dict[str, Any]:
         tasks = real.call("GET", f"/workflow/{workflow}?includeTasks=true")["tasks"]
-        return next((task for task in reversed(tasks) if task["status"] == "IN_PROGRESS"), None)
+        return next((task for task in reversed(tasks) if task["status"] == "IN_PROGRESS"), {})
 
     return eventually(found, within=20, what="a task that waits")
 

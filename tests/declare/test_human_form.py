@@ -87,7 +87,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_a_value_is_valid_exactly_if_it_is_for_another_validator_of_json_schema(value: object) -> None:
+def test_a_value_is_valid_exactly_if_it_is_for_another_validator_of_json_schema(value: Any) -> None:
     made = schema.of(Answer, "serialization")
     checker = jsonschema.Draft202012Validator(made, format_checker=jsonschema.FormatChecker(["date"]))
     for part in (made, made["properties"]["lines"], made["properties"]["day"], made["properties"]["pair"]):

@@ -167,7 +167,14 @@ def test_settings_and_defaults_match(tmp_path: Path, monkeypatch: pytest.MonkeyP
         elif "temporary directory" in default:
             assert shown.endswith(default.split("`")[1].replace("<uid>", str(os.getuid())))
         else:
-            assert default in {"none", "unset", "the module's name, letters and digits only", "Maven Central", CACHE_DIR}, name
+            assert default in {
+                "none",
+                "unset",
+                "the module's name, letters and digits only",
+                "the login name",
+                "Maven Central",
+                CACHE_DIR,
+            }, name
 
 
 def rows(page: str, heading: str | None = None) -> list[list[str]]:

@@ -42,8 +42,8 @@ def test_what_lands_is_exactly_what_was_approved(stack: Endpoints, tmp_path: Pat
         workers.start(MODULE, PERAGO_SERVE_BUILT_IN_TASKS="true")
         run = WorkflowId(document(workers, "submit", MODULE, "-r", workers.site.repository)["run"])
 
-        def waiting() -> dict[str, Any] | None:
-            return next((one for one in document(workers, "tasks", "--limit", "1000")["tasks"] if one["run"] == run), None)
+        def waiting() -> dict[str, Any]:
+            return next((one for one in document(workers, "tasks", "--limit", "1000")["tasks"] if one["run"] == run), {})
 
         task = eventually(waiting, within=60, what="the task that waits for a person")
         assert (task["pipeline"], task["step"], task["question"]) == (f"{workers.prefix}.reviewed", "review", {"lines": 1})

@@ -41,7 +41,7 @@ def test_a_person_edits_the_files_and_the_task_ends_with_the_commit_the_result_a
     shown = harness.perago("log", harness.target).out.splitlines()[0]
     assert "accepted" in shown
     assert (
-        f"step review by alice, attempt 0, workflow {step.harness.real.call('GET', f'/workflow/{step.workflow}')['workflowName']}"
+        f"step review by alice, attempt 1, workflow {step.harness.real.call('GET', f'/workflow/{step.workflow}')['workflowName']}"
         in shown
     )
     assert "+1 ~1 -1" in shown

@@ -1,7 +1,10 @@
 """SIGKILL of `perago publish` at every phase, and the command that answers the task afterwards: nothing is lost or left."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -11,12 +14,14 @@ from tests.support.human_kill_matrix import PHASES, SELECTION
 from tests.support.human_steps import WaitingStep, prices, start
 from tests.support.kill_matrix import KillPhase
 from tests.support.operator import MAIN, OperatorHarness
+from tests.support.waiting import eventually
 
 from perago.attempt import person
 from perago.cli import _human
 from perago.errors import StaleAttemptError
-from perago.model import CommitId
+from perago.model import BranchName, CommitId
 from perago.operate.human_tasks import answering, checkout, waiting
+from perago.protocol import staging_names
 from perago.protocol.decision import UnlabelledHead
 
 SELECTED = [phase for phase in PHASES if phase.name in SELECTION]
@@ -48,14 +53,14 @@ def test_it_is_run_again(harness: OperatorHarness, phases: Sequence[KillPhase]) 
             if phase.name in {"after the completion", "before the end of the staging branch"}:
                 assert f"task {step.task} is over: it is COMPLETED by alice with commit {harness.head().id}" in said.err
                 for left in harness.staging_branches():
-                    harness.server.lake.delete_branch(harness.repository, left)  # as perago gc does
+                    harness.server.lake.delete_branch(harness.repository, BranchName(left))  # as perago gc does
             else:
                 assert said.code == 0, f"{phase.name}: {said.err}"
             check(step, base, phase.name.encode())
         late = harness.staging_branches()
         assert len(late) == (phase is BY_NAME["before the staging branch"]), phase.name
         for left in late:
-            harness.server.lake.delete_branch(harness.repository, left)
+            harness.server.lake.delete_branch(harness.repository, BranchName(left))
         check(step, base, phase.name.encode())
         base = harness.head().id
 
@@ -75,6 +80,10 @@ def test_after_a_merge_without_a_report_another_answer_removes_the_commit(harnes
     ):
         published = harness.head().id
         assert published != base
+        # Of two that begin in the same second, either may go first.
+        (name,) = (staging_names.parse(BranchName(one)) for one in harness.staging_branches())
+        began = 0 if name is None else name.made_at or 0
+        eventually(lambda: time.time() >= began + 1, within=5, what="the next second")
         said = step.perago(command, step.task, *options)
         assert said.code == 1
         assert "another publication of this task began at" in said.err
@@ -114,6 +123,68 @@ def answer(step: WaitingStep, name: str) -> str:
         except StaleAttemptError:
             return ""
     return str(_human.commit_of(outcome))
+
+
+class PausedClock:
+    """A clock that stops its caller once, at the given call, until it is released."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+        self.reached, self.released = threading.Event(), threading.Event()
+
+    def __call__(self) -> float:
+        self._left -= 1
+        if self._left == 0:
+            self.reached.set()
+            assert self.released.wait(60)
+        return time.monotonic()
+
+
+@pytest.mark.parametrize("sees_its_branch", [False, True])
+def test_one_that_is_taken_over_before_its_report_sends_none_and_one_that_was_about_to_is_waited_for(
+    harness: OperatorHarness,
+    sees_its_branch: bool,
+) -> None:
+    """The first person pauses after the merge: before the look at its staging branch, or between that and the report."""
+    base = prices(harness)
+    step = start(harness)
+    folders = [step.checkout(name) for name in ("alice", "bob")]
+    for folder in folders:
+        (folder / "a.csv").write_text(folder.name)
+    clock = PausedClock(2 if sees_its_branch else 1)
+    with harness.connected() as both, ThreadPoolExecutor(1) as pool:
+        task = waiting.find(both.workflows, step.task)
+
+        def publish(folder: Path, someone: person.Person, at: Callable[[], float]) -> str:
+            found = checkout.open_folder(folder)
+            given = answering.Answer({"approved": True})
+            with found.lock:
+                outcome = answering.Answering(both, task, someone, given, UnlabelledHead.REPLACE, found, clock=at).run()
+            return str(_human.commit_of(outcome))
+
+        first = pool.submit(publish, folders[0], person.Person("alice"), clock)
+        assert clock.reached.wait(60)
+        assert harness.head().id != base
+
+        def wait(seconds: float) -> None:
+            """The pause in which a report that was about to be sent arrives."""
+            assert seconds == 15
+            if sees_its_branch:
+                clock.released.set()
+                first.result(60)
+
+        second = person.Person("bob", take_over=True, sleep=wait)
+        if sees_its_branch:
+            with pytest.raises(StaleAttemptError, match="status is COMPLETED"):
+                publish(folders[1], second, time.monotonic)
+            step.require_completed(CommitId(first.result()), "alice")
+        else:
+            commit = publish(folders[1], second, time.monotonic)
+            clock.released.set()
+            with pytest.raises(StaleAttemptError, match="took this one's right"):
+                first.result(60)
+            step.require_completed(CommitId(commit), "bob")
+    assert harness.head().parents == (base,)
 
 
 @pytest.mark.timeout(300)

@@ -32,7 +32,7 @@ def test_the_name_tells_whether_a_person_made_it_and_when(mark: str, person: boo
     assert (name.is_of_person, name.restores, name.made_at) == (person, restores, NOW + 5)
 
 
-def test_the_fence_passes_for_a_task_that_nobody_polled() -> None:
+def test_the_fence_passes_for_a_task_that_no_worker_polled() -> None:
     fence.assert_current_attempt_snapshot(HUMAN, SEEN, 1)
     assert not fence.is_current(HUMAN, replace(SEEN, worker_id=WorkerId("someone")))
     assert not fence.is_current(HUMAN, replace(SEEN, start_time=1))

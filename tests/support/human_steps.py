@@ -110,10 +110,10 @@ def start(
 
 
 def waiting_task(harness: OperatorHarness, workflow: WorkflowId) -> TaskId:
-    def found() -> TaskId | None:
+    def found() -> TaskId:
         tasks = harness.real.call("GET", f"/workflow/{workflow}?includeTasks=true")["tasks"]
         ids = [task["taskId"] for task in tasks if task["taskType"] == "HUMAN" and task["status"] == "IN_PROGRESS"]
-        return TaskId(ids[-1]) if ids else None
+        return TaskId(ids[-1] if ids else "")
 
     return eventually(found, within=20, what="a task that waits for a person")
 

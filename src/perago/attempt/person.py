@@ -1,6 +1,6 @@
 """Who does the attempt of a human step, and what follows from it: several people may do the same attempt at the same time.
 
-Conductor hands a human step to nobody in particular, so the attempt fence cannot tell two of them apart. Each therefore announces
+No worker polls for a human step, so the attempt fence cannot tell two of them apart. Each therefore announces
 itself by a staging branch before it lists the others, whether it changes anything or not, and keeps that branch until its report
 is accepted. The one whose execution began first goes first. One that deletes another's branch waits until the other one's report,
 if it was about to be sent, has arrived, and then asks Conductor again.

@@ -46,8 +46,8 @@ def _differences(attempt: Attempt, seen: Snapshot) -> Iterator[tuple[str, object
         ("task_id", seen.task_id, attempt.task_id),
         ("status", seen.status, TaskState.IN_PROGRESS),
         ("retry_count", seen.retry_count, attempt.retry_count),
-        # Nobody polls for a human step.
-        ("worker_id", seen.worker_id or "", attempt.worker_id),
+        # A human step is not polled, so no worker id was stored.
+        ("worker_id", seen.worker_id, attempt.worker_id or None),
         ("start_time", seen.start_time, attempt.start_time),
         ("poll_count", seen.poll_count, attempt.poll_count),
     )

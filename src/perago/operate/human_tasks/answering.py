@@ -1,7 +1,7 @@
 """Ends a human step: publishes what a person edited, or nothing, and reports the answer to Conductor.
 
 It is an attempt of the step's task and runs through the same transaction as one of a worker. What Conductor knows less of a task
-that nobody polls is made up for by `perago.attempt.person`.
+that no worker polls for is made up for by `perago.attempt.person`.
 """
 
 import os
