@@ -1,5 +1,7 @@
 """Step 1: generate the raw data, in place of a shop's nightly export. The same seed gives the same lines everywhere."""
 
+import json
+
 from pydantic import BaseModel, Field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -83,8 +85,9 @@ def poisoned_lines(spark: SparkSession, orders: int, customers: int) -> DataFram
     customer, product, quantity = customers // 2, 1, 1
     wrong = [(customers + 7, product, quantity), (customer, PRODUCTS + 7, quantity), (customer, product, 1_000_000)]
     rows = [(orders + number, *values, "2026-01-31T12:00:00") for number, values in enumerate(wrong * 2)]
-    columns = ["order_id", "customer_id", "product_id", "quantity", "ordered_at"]
-    return spark.createDataFrame(rows, columns).select(f.to_json(f.struct(*columns)).alias("value"))
+    columns = ("order_id", "customer_id", "product_id", "quantity", "ordered_at")
+    lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
+    return spark.range(1).select(f.explode(f.array(*map(f.lit, lines))).alias("value"))
 
 
 def people(spark: SparkSession, customers: int, seed: int) -> DataFrame:

@@ -45,7 +45,7 @@ HOLDS: list[tuple[checks.Check, Listing]] = [
 
 
 @pytest.mark.parametrize(("check", "files"), HOLDS)
-def test_holds(check: checks.Check, files: Listing) -> None:
+def test_holds(check: checks.FileCheck, files: Listing) -> None:
     assert list(check.problems()) == []
     assert checks.violations([check], files, "pre") == []
 
@@ -122,7 +122,7 @@ REFUSED: list[tuple[Callable[[], checks.Check], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSED)
-def test_refuses(make: Callable[[], checks.Check], message: str) -> None:
+def test_refuses(make: Callable[[], checks.FileCheck], message: str) -> None:
     assert [str(problem) for problem in make().problems()] == [message]
 
 

@@ -63,7 +63,7 @@ def task_input(workspace: WorkspaceRef, text: str) -> Json:
 def accepted_commit(task: Json) -> CommitId | None:
     """The commit that the output of a task names; None where it names none."""
     output = cast("Json | None", task.get("outputData"))
-    workspace = output.get("workspace") if output else None
+    workspace: object = output.get("workspace") if output else None
     if not isinstance(workspace, Mapping):
         return None
     ref = cast("Json", workspace).get("ref")

@@ -1,15 +1,15 @@
-"""Checks of a workspace as JSON, for what travels with a task: `{"require_glob": "raw/*.csv", "min_count": 2}`, and back."""
+"""Checks of files as JSON, for what travels with a task: `{"require_glob": "raw/*.csv", "min_count": 2}`, and back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast
 
 from perago.declare import checks, relative_path
-from perago.declare.checks import Check
+from perago.declare.checks import FILE_CHECKS, Check, FileCheck
 
 Json = dict[str, Any]
 
-_KINDS: Mapping[str, type[Check]] = {
+_KINDS: Mapping[str, type[FileCheck]] = {
     "require_file": checks.RequireFile,
     "require_dir": checks.RequireDir,
     "require_glob": checks.RequireGlob,
@@ -19,24 +19,25 @@ _KINDS: Mapping[str, type[Check]] = {
 
 
 def write(given: Sequence[Check]) -> list[Json]:
-    return [_written(one) for one in given]
+    """Of checks of files only: the code of other ones cannot travel."""
+    return [_written(one) for one in given if isinstance(one, FILE_CHECKS)]
 
 
-def read(given: object) -> tuple[Check, ...]:
+def read(given: object) -> tuple[FileCheck, ...]:
     """`ValueError` for what is not a list of checks as `write` makes it."""
     if not isinstance(given, list):
         raise ValueError("the checks are not a list")  # noqa: TRY004  a caller has one case for a form that it does not know
     return tuple(_read(one) for one in cast("list[object]", given))
 
 
-def _written(check: Check) -> Json:
+def _written(check: FileCheck) -> Json:
     name = next(name for name, kind in _KINDS.items() if isinstance(check, kind))
     first, *rest = (one for one in fields(check) if one.init)
     others = {one.name: getattr(check, one.name) for one in rest if getattr(check, one.name) != one.default}
     return {name: relative_path.as_text(getattr(check, first.name)), **others}
 
 
-def _read(given: object) -> Check:
+def _read(given: object) -> FileCheck:
     table = cast("Json", given) if isinstance(given, dict) else {}
     names = [name for name in table if name in _KINDS]
     if len(names) != 1:

@@ -48,11 +48,11 @@ class HumanForm:
 
     def check_before(self, listing: Listing) -> None:
         if self.workspace is not None:
-            checks.enforce(self.workspace.pre, listing, "pre")
+            checks.refuse(checks.violations(self.workspace.pre, listing, "pre"), "pre")
 
     def check_after(self, listing: Listing) -> None:
         if self.workspace is not None:
-            checks.enforce(self.workspace.post, listing, "post")
+            checks.refuse(checks.violations(self.workspace.post, listing, "post"), "post")
 
     def answer(self, given: object) -> Json:
         """The answer with its defaults; `TaskResultError` with every field that is wrong, missing or unknown."""

@@ -100,7 +100,8 @@ def _simple(element: Struct) -> str:
     if _LOGICAL_UUID in logical:
         return "uuid"
     converted: int = element.get(_CONVERTED_TYPE, -1)
-    return _CONVERTED.get(converted, _PHYSICAL[element[_TYPE]])
+    physical: int = element[_TYPE]
+    return _CONVERTED[converted] if converted in _CONVERTED else _PHYSICAL[physical]
 
 
 class _Reader:

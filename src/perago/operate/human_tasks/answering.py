@@ -6,7 +6,7 @@ that no worker polls for is made up for by `perago.attempt.person`.
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from perago.attempt.staging import Staging
 from perago.attempt.target_branch import TargetBranch
 from perago.conductor import reporting
 from perago.conductor.direct_fence import DirectFence
+from perago.declare import checks
 from perago.declare.human_form import HumanForm
 from perago.errors import ConductorUnknown, PeragoError, StaleAttemptError, TaskFailed, TaskStatus
 from perago.model import CommitId, ExecutionId, Listing, Outcome, TaskInput, WorkspaceRef
@@ -74,6 +75,14 @@ class AnsweredTask:
     def check_before(self, listing: Listing) -> None:
         if self.answer.rejection is None:
             self.form.check_before(listing)
+
+    def data_checks(self, when: checks.When) -> port.DataChecks:
+        """None: a form has checks of files only."""
+        del when
+        return port.DataChecks()
+
+    def refuse(self, violations: Sequence[str], when: checks.When, log: Sequence[str]) -> None:
+        checks.refuse(violations, when, tuple(log))
 
     def body(self, workspace: object, params: object) -> object:
         del workspace, params

@@ -1,6 +1,7 @@
 """Workspaces of human steps: the files of a checkout, and the objects of a commit that stay as they are."""
 
 from pathlib import Path
+from typing import NoReturn
 
 from perago import events
 from perago.declare.human_form import HumanForm
@@ -26,6 +27,16 @@ class _HumanWorkspace:
 
     def blame(self, error: Exception) -> Exception:
         return error
+
+    def inspection(self) -> NoReturn:
+        raise AssertionError("the form of a human step has checks of files only")
+
+    def verify_input(self) -> None:
+        """The files were verified when they were checked out."""
+
+    def fill_unchecked(self, branch: BranchName, emit: events.Emit) -> NoReturn:
+        """Nothing is kept on a branch: the folder is there to look at."""
+        raise AssertionError((branch, emit))
 
     def published(self) -> None:
         """Nothing is left behind."""

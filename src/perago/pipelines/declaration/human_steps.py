@@ -6,6 +6,7 @@ from typing import cast
 from pydantic import BaseModel
 
 from perago.declare import contract_builder, signature
+from perago.declare.checks import FILE_CHECKS
 from perago.declare.controls import nested_problems
 from perago.declare.problems import Problem
 from perago.declare.signature import Signature, WorkspaceKind
@@ -17,6 +18,7 @@ from perago.pipelines.declaration.symbols import Symbol
 from perago.pipelines.declaration.values import Converter
 
 _SHAPE = "write flow.human('review', Question, Decision, workspace=WorkspaceSpec(...), field=...)"
+_OTHERS = "use require_file, require_dir, require_glob or forbid_glob, and check the data in the next step"
 _TAKEN = ("workspace",)
 
 
@@ -41,6 +43,9 @@ def human(
         for problem in nested_problems("workspace", workspace, WorkspaceSpec):
             declaration.problem(where, str(problem))
     spec = workspace if isinstance(workspace, WorkspaceSpec) else None
+    for check in () if spec is None else (*spec.pre, *spec.post):
+        if not isinstance(check, FILE_CHECKS):
+            declaration.problem(where, f"{_shown(check)} looks into the data and cannot travel with the task; {_OTHERS}")
     for problem in contract_builder.from_signature(Signature(_kind(spec), asked, answered)).problems:
         declaration.problem(where, str(problem))
     given = Converter(declaration).model_fields(steps.renamed(params, asked, _TAKEN), asked, f"{where}, question")
@@ -50,6 +55,10 @@ def human(
 
 def _kind(workspace: WorkspaceSpec | None) -> WorkspaceKind:
     return WorkspaceKind.NONE if workspace is None else WorkspaceKind.LOCAL
+
+
+def _shown(check: object) -> str:
+    return str(getattr(check, "__name__", check))
 
 
 def _model_problems(given: object, name: str) -> Iterator[Problem]:
