@@ -1,7 +1,7 @@
 """The same shop with an approval: a person looks at the report before it reaches the branch.
 
 The report is made in a lane, on a branch of its own. Only when the person has approved it, the join publishes what the lane has:
-exactly the commit that was approved, with what the person edited. A rejection ends the run; the branch never shows the report.
+exactly what was approved, with what the person edited. A rejection ends the run, and the branch never shows the report.
 """
 
 from typing import Literal

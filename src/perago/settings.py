@@ -38,7 +38,6 @@ _OTHER_VARIABLES = {
     "PERAGO_TEST_STACK": "the servers that the project's tests use",
 }
 """Variables that are not settings but have a meaning, and where it is defined."""
-_LONGEST_USER = 200
 _KUBERNETES_SERVICE = re.compile(r"PERAGO\w*_(SERVICE_HOST|(SERVICE_)?PORT\w*)")
 """What Kubernetes sets in every pod for a Service whose name begins with `perago`."""
 
@@ -79,8 +78,8 @@ def _worker_id_prefix(value: str) -> str:
 
 
 def _one_line(value: str) -> str:
-    if not value.isprintable() or len(value) > _LONGEST_USER:
-        raise ValueError(f"must be one line of at most {_LONGEST_USER} characters")
+    if not value.isprintable() or len(value) > 200:  # noqa: PLR2004  said in the next line
+        raise ValueError("must be one line of at most 200 characters")
     return value
 
 
