@@ -55,11 +55,18 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def sleeping(worker: WorkerProcess) -> list[int]:
+    """Its two children when both execute `sleep`; empty before."""
+    found = guardian.descendants(worker._child.pid)
+    programs = [Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0] for pid in found]
+    return found if programs == [b"sleep"] * 2 else []
+
+
 def test_pause_stops_the_processes_that_the_worker_started(tmp_path: Path, server: FaultProxy) -> None:
     worker = WorkerProcess(command_for(tmp_path, server, "sh", "-c", "setsid sleep 100 & sleep 100"), "one", "d")
     try:
-        eventually(lambda: len(guardian.descendants(worker._child.pid)) == 2, what="its two children")
-        family = guardian.descendants(worker._child.pid)
+        # A child that is stopped before it has executed its program would keep its parent from being stopped.
+        family = eventually(lambda: sleeping(worker), what="its two children")
         worker.pause()
         eventually(lambda: {state_of(pid) for pid in [worker._child.pid, *family]} == {"T"}, what="a stop of all")
         worker.go_on()

@@ -123,7 +123,7 @@ def _imported(node: ast.AST) -> list[str]:
 def test_every_imported_distribution_is_declared() -> None:
     declared = {requirement.partition(">")[0].strip() for requirement in PROJECT["dependencies"]}
     # Extras, and pydantic-core, which pydantic pins exactly and documents for direct use.
-    optional = {"pyspark", "delta-spark", "py4j", "grpcio", "pydantic-core"}
+    optional = {"pyspark", "delta-spark", "py4j", "grpcio", "duckdb", "pandera", "pydantic-core"}
     modules = metadata.packages_distributions()
     own = {"perago", "examples"}
     imported = {

@@ -84,6 +84,9 @@ LAKE_CALLS: dict[str, Callable[[LakeFS, Path], object]] = {
     "differences": lambda lake, _: list(lake.differences(REPOSITORY, COMMIT, COMMIT)),
     "objects": lambda lake, _: lake.objects(REPOSITORY, COMMIT, "a b", presign=True),
     "read": lambda lake, folder: lake.read(REPOSITORY, COMMIT, ObjectInfo(ObjectPath("ü+"), 1, ""), folder / "into"),
+    "read_part": lambda lake, _: lake.read_part(
+        REPOSITORY, COMMIT, ObjectInfo(ObjectPath("ü+"), 9, ""), 1, 2, lambda data, _position: len(data)
+    ),
     "write": lambda lake, folder: lake.write(
         REPOSITORY, STAGING, ObjectPath("a"), folder / "source", content_type="x/y", metadata={}
     ),
@@ -99,6 +102,7 @@ CONDUCTOR_CALLS: dict[str, Callable[[ConductorClient], object]] = {
     "poll": lambda client: client.poll(TaskType("a/b"), NONCE, wait_seconds=0),
     "snapshot": lambda client: client.snapshot(ATTEMPT.workflow_id, ATTEMPT.task_id),
     "workflow_status": lambda client: client.workflow_status(ATTEMPT.workflow_id),
+    "workflow_run": lambda client: client.workflow_run(ATTEMPT.workflow_id),
     "task": lambda client: client.task(ATTEMPT.task_id),
     "extend_lease": lambda client: client.extend_lease(ATTEMPT),
     "report": lambda client: client.report(ATTEMPT, COMPLETED, timeout=5),
