@@ -2,13 +2,13 @@
 
 import contextlib
 import importlib.util
-import logging
 import os
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from perago.declare import spark_workspace
@@ -186,7 +186,8 @@ def _retry_policy(retries: int) -> Any:
 @contextlib.contextmanager
 def _unlogged() -> Generator[None]:
     """Suppress pyspark's log of the error, which contains the server's stack trace."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    # By pyspark's own function: a plain logger of this name would not take the arguments with which pyspark logs later.
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
         yield
