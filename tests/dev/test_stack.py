@@ -84,7 +84,8 @@ def test_servers_can_be_used_from_a_script_and_keep_their_state(installed_server
         assert get(first["lakefs_url"] + "/_health").startswith("alive")
         call(f"{first['lakefs_url']}/api/v1/repositories", first, {"name": "kept", "storage_namespace": "local://kept"})
         written = env_file.read_text().splitlines()
-        assert written == ["MINE=1", *(f"{name}={value}" for name, value in first["environment"].items())]
+        settings = [f"{name}={value}" for name, value in first["environment"].items()]
+        assert written == ["MINE=1", f"# perago dev (process {process.pid}, data in {data}) wrote the next lines", *settings]
         assert (env_file.stat().st_mode & 0o777, (data / "credentials.json").stat().st_mode & 0o777) == (0o600, 0o600)
 
         process.send_signal(signal.SIGTERM)

@@ -153,7 +153,7 @@ def test_pages_with_real_servers_and_spark(home: Path, stack: Endpoints, fresh_n
 
         def terminal(who: Reader, block: manual.Block) -> None:
             if block.terminal == "servers":
-                _env_file.write(who.here / ".env", stack)
+                _env_file.write(who.here / ".env", stack, who.here)
             else:
                 start(who, block)
 

@@ -11,6 +11,7 @@ import pytest
 PROGRAM = Path(sys.executable).with_name("perago")
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(400)
 def test_killed_workers_leave_one_commit_with_all_partitions(installed_servers: None, tmp_path: Path) -> None:
     line = [PROGRAM, "demo", "backfill", "--days", "5", "--kill", "2"]

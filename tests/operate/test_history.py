@@ -29,7 +29,7 @@ def test_log_shows_each_publication_and_whether_conductor_accepted_it(harness: O
     assert said.code == 0, said.err
     lines = said.out.splitlines()
     attempt = accepted.polled.attempt
-    made = rf"step s0, attempt 0, workflow \S+ {attempt.workflow_id}"
+    made = rf"step s0, attempt 1, workflow \S+ {attempt.workflow_id}"
     assert re.fullmatch(rf"{accepted.commit[:12]}  {TIME}  accepted +{made}  \+1 ~0 -0 \d+ B", lines[2])
     assert [line.split()[0] for line in lines[:4]] == [one[:12] for one in (head.commit, forgotten.commit, accepted.commit, seed)]
     assert [line.split()[2] for line in lines] == ["unaccepted", "unknown", "accepted", "by", "first"]
@@ -168,7 +168,7 @@ def test_blame_names_publication_run_step_and_attempt(harness: OperatorHarness) 
     said = harness.perago("blame", f"{harness.repository}/main", path)
     lines = said.out.splitlines()
     assert lines[0].startswith(f"{path}  ")
-    made = rf"step s0, attempt 0, workflow \S+ {attempt.workflow_id}"
+    made = rf"step s0, attempt 1, workflow \S+ {attempt.workflow_id}"
     assert re.fullmatch(rf"  {accepted.commit[:12]}  {TIME}  accepted +{made}  \+1 ~0 -0 \d+ B", lines[1])
 
 

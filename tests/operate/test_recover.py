@@ -22,7 +22,7 @@ def test_unaccepted_commits_are_taken_off_and_a_second_run_has_nothing_to_do(har
     assert harness.head().id == accepted.commit
     for published in (first, second):
         attempt = published.polled.attempt
-        assert f"workflow {attempt.workflow_id}, step s0, task {attempt.task_id}, attempt 0" in said.out
+        assert f"workflow {attempt.workflow_id}, step s0, task {attempt.task_id}, attempt 1" in said.out
         assert f"removed: {published.commit[:12]}… not accepted: its task is CANCELED" in said.out
         assert any(accepted.commit in line for line in harness.real.logs(attempt.task_id))
     assert f"Conductor: the task is COMPLETED, its workflow COMPLETED, its output names {accepted.commit}" in said.out

@@ -1,5 +1,6 @@
 """`perago submit` on the real servers: inputs, the commit that a run starts from, registration, workers, lost replies."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from perago.conductor import workflows
 from perago.dev.stack import Endpoints
 from perago.errors import TaskStatus
 from perago.model import Outcome, TaskType, WorkflowId
+from perago.supervisor.status import StatusFile
 
 TASK = """
 from pathlib import Path
@@ -263,6 +265,21 @@ def test_a_commit_that_the_user_names(project: Project, harness: OperatorHarness
     assert f"error: --ref main is not a commit id: it resolves to {newest}; pass that id itself" in said.err
     said = project.submit(module, *name, "--ref", "0" * 64)
     assert f"is not a commit of repository {harness.repository}" in said.err
+
+
+def test_worker_of_this_machine_that_has_not_polled_yet_counts(
+    project: Project, harness: OperatorHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, options = project.write("count", TASK), ("-r", harness.repository, "-p", '{"name": "a"}')
+    monkeypatch.setenv("PERAGO_LOG_ROOT", str(tmp_path / "logs"))
+    with contextlib.closing(StatusFile(tmp_path / "logs")) as status:
+        status.write({"modules": [module], "conductor_is_up": False})
+        assert "warning: no worker asked for" in project.submit(module, *options).err
+        status.write({"modules": ["another"], "conductor_is_up": True})
+        assert "warning: no worker asked for" in project.submit(module, *options).err
+        status.write({"modules": [module], "conductor_is_up": True})
+        assert project.submit(module, *options).err == ""
+        assert "no worker asked for" in project.submit(module, *options, "--require-workers").err
 
 
 def test_workers_are_required_if_asked_for(project: Project, harness: OperatorHarness) -> None:

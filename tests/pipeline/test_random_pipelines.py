@@ -183,7 +183,7 @@ _SETTINGS = settings(
 
 
 @pytest.mark.timeout(600)
-@settings(_SETTINGS, max_examples=15)
+@settings(_SETTINGS, max_examples=6)
 @given(plan=random_pipelines.plans())
 def test_a_random_pipeline_ends_the_same_way_on_real_servers(real_side: RealSide, plan: Plan) -> None:
     compare(plan, real_side)

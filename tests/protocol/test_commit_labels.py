@@ -36,6 +36,13 @@ def test_the_labels_that_a_person_reads_and_the_hook_compares() -> None:
     }
 
 
+@pytest.mark.parametrize(("label", "shown"), [("0", "1"), ("2", "3"), ("", ""), ("second", "second")])
+def test_attempts_are_counted_from_one_for_people(label: str, shown: str) -> None:
+    read = commit_labels.read({**WRITTEN, "perago.attempt": label})
+    assert read is not None
+    assert read.attempt_number == shown
+
+
 def test_labels_that_others_add_do_not_matter() -> None:
     assert commit_labels.read({**WRITTEN, ".lakefs.merge.strategy": "default", "team": "x"}) == commit_labels.read(WRITTEN)
 

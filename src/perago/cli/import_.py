@@ -126,7 +126,8 @@ def _progress(plan: ImportPlan) -> Generator[events.Emit]:
     """A bar on a terminal, one line in a pipe."""
     counts = plan.changes.counts
     screen = console.stderr()
-    title = f"uploading {counts.added + counts.changed} files"
+    files = counts.added + counts.changed
+    title = f"uploading {files} {'file' if files == 1 else 'files'}"
     if not screen.is_terminal:
         screen.print(Text(f"{title}, {console.size(plan.changes.upload_bytes)}"))
         yield events.ignore

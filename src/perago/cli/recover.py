@@ -93,9 +93,8 @@ def _show_evidence(history: evidence.History, plan: recovery.Plan) -> None:
     for one in judged.values():
         out.print(Text.assemble((one.commit.id, "bold"), f"  {console.printable(one.commit.message)}"))
         if one.by is not None:
-            labels = (
-                f"workflow {one.by.workflow_id}, step {one.by.reference_name}, task {one.by.task_id}, attempt {one.by.attempt}"
-            )
+            by = one.by
+            labels = f"workflow {by.workflow_id}, step {by.reference_name}, task {by.task_id}, attempt {by.attempt_number}"
             out.print(Text(f"  labels: {console.printable(labels)}"))
             out.print(Text(f"  Conductor: {_conductor_state(one)}"))
         out.print(Text(f"  {console.printable(recovery.describe(one))}", style="green" if not one.may_go else "red"))

@@ -19,6 +19,7 @@ from perago.operate import servers, submission
 from perago.operate.submission import Base, Registered
 from perago.pipelines import inputs, one_step
 from perago.pipelines.graph import Pipeline
+from perago.supervisor import status as worker_status
 from perago.terminal import console
 
 RepositoryOption = Annotated[
@@ -71,7 +72,7 @@ def submit(  # noqa: PLR0913 - one parameter per option
         conductor.check()
         base = _base(pipeline, repository, branch, ref)
         tasks = submission.needed_tasks(pipeline)
-        _check_workers(submission.without_workers(client, tasks, time.time()), module, require=require_workers)
+        _check_workers(submission.without_workers(client, tasks, time.time()), module, tasks, local, require=require_workers)
         registered = submission.register(conductor, pipeline, tasks)
         _warn(registered, module)
         complete = inputs.with_defaults(pipeline, given)
@@ -122,7 +123,11 @@ def _conductor(access: settings.ConductorAccess) -> Generator[ConductorClient]:
         yield client
 
 
-def _check_workers(missing: Sequence[str], module: str, *, require: bool) -> None:
+def _check_workers(
+    not_polled: Sequence[str], module: str, tasks: Sequence[TaskDeclaration], local: settings.Settings, *, require: bool
+) -> None:
+    served = set[str]() if require else _served_here(module, tasks, local)
+    missing = [name for name in not_polled if name not in served]
     if not missing:
         return
     minutes = f"{submission.WORKER_SECONDS / 60:.0f} minutes"
@@ -133,6 +138,13 @@ def _check_workers(missing: Sequence[str], module: str, *, require: bool) -> Non
     if require:
         raise SetupError(f"nothing was started: {line}")
     console.warning(line)
+
+
+def _served_here(module: str, tasks: Sequence[TaskDeclaration], local: settings.Settings) -> set[str]:
+    """The tasks of workers on this machine, which may not have polled for all of them yet: Spark takes seconds to start."""
+    workers = [worker.state for worker in worker_status.running_workers(local.perago_log_root)]
+    modules = {name for state in workers if state["conductor_is_up"] for name in state["modules"]}
+    return {task.name for task in tasks if modules & {module, task.module}}
 
 
 def _warn(registered: Registered, module: str) -> None:

@@ -70,7 +70,7 @@ def summary(one: Evidence) -> str:
     commit, by = one.commit, one.by
     if by is not None:
         name = f"{one.workflow_name} " if one.workflow_name else ""
-        return f"step {by.reference_name}, attempt {by.attempt}, workflow {name}{by.workflow_id}"
+        return f"step {by.reference_name}, attempt {by.attempt_number}, workflow {name}{by.workflow_id}"
     if folder := commit.metadata.get(commit_labels.IMPORT):
         return f"import of {folder} by {commit.metadata.get(commit_labels.IMPORT_BY) or commit.committer or 'unknown'}"
     if undone := commit.metadata.get(commit_labels.UNDO):

@@ -45,7 +45,14 @@ class Labels:
     workflow_created: int | None
     """Conductor's creation time of the workflow's run, which a restart renews; None on commits of the first edition."""
     attempt: str = ""
+    """Conductor's `retryCount`."""
     execution: str = ""
+
+    @property
+    def attempt_number(self) -> str:
+        """Counted from 1, as people count: the first attempt has the `retryCount` 0."""
+        count = _number(self.attempt)
+        return self.attempt if count is None else str(count + 1)
 
 
 def write(attempt: Attempt, execution: ExecutionId, input_ref: CommitId, workflow_created: int) -> dict[str, str]:
