@@ -71,7 +71,7 @@ def tiny_run() -> float:
         return took(lambda: subprocess.run(line, cwd=folder, check=True, capture_output=True))
 
 
-def _count_one(argument: Any) -> object:
+def _count(argument: Any) -> object:
     return {"rows": argument.spark.range(1).count()}
 
 
@@ -79,7 +79,7 @@ def _first_attempt(endpoints: Endpoints, repository: Repository) -> tuple[float,
     keys = endpoints.access_key_id, endpoints.secret_access_key
     lake = LakeFS(endpoints.lakefs_url, *keys, timeouts=HttpTimeouts(connect=10, request=60))
     scene, access = Scene(lake, repository, prefix="data/"), LakeAccess(endpoints.s3_url, *keys)
-    task = DictTask(_count_one, read_only=False)
+    task = DictTask(_count, read_only=False)
     with tempfile.TemporaryDirectory(prefix="perago-bench-") as folder:
         spark = engine.make(options.SparkOptions(Path(folder), properties=DRIVER), quiet)
         start = took(spark.start)
