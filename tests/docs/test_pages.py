@@ -17,8 +17,9 @@ from perago import errors, events, model, settings, testing
 from perago.attempt import outcome, publish
 from perago.command_body import environment
 from perago.conductor import reporting
-from perago.declare import command_task, controls, schema_keywords, task_file, taskdef
+from perago.declare import command_task, controls, schema_keywords, taskdef
 from perago.declare import task as declared
+from perago.declare.checks import FILE_CHECKS_BY_NAME
 from perago.protocol import commit_labels, decision, head, rivals, staging_names
 from perago.supervisor import attempt_stats, logs, metrics
 
@@ -254,7 +255,7 @@ def _shown(field: Any) -> str:
 
 
 def test_fields_of_task_files_match() -> None:
-    assert [row[0].strip("`") for row in rows("task-files.md", "Fields")] == [*command_task.ACCEPTED, *task_file._CHECKS]
+    assert [row[0].strip("`") for row in rows("task-files.md", "Fields")] == [*command_task.ACCEPTED, *FILE_CHECKS_BY_NAME]
     listed = [name for row in rows("task-files.md", "What the command gets") for name in re.findall(r"`(\w+)`", row[0])]
     assert set(environment.PASSED) <= set(listed)
     known = {name: set(keywords) for name, keywords in schema_keywords.KEYWORDS.items()}

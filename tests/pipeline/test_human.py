@@ -9,9 +9,9 @@ from tests.support.pipeline_tasks import write
 from tests.support.tasks.chain.write import write as write_file
 from tests.support.workflow_json import EVERY_TASK, findings
 
-from perago import Flow, WorkspaceSpec, forbid_glob, pipeline, require_glob
+from perago import Flow, WorkspaceSpec, forbid_glob, pipeline, require_glob, require_table
 from perago.declare import human_form
-from perago.errors import SetupError
+from perago.errors import SetupError, TaskDefinitionError
 from perago.pipelines import compiler, graph, tree
 from perago.pipelines.flow import pipeline_of
 from perago.testing import run_pipeline
@@ -164,3 +164,17 @@ def test_a_local_run_without_an_answer_is_refused_with_what_to_write() -> None:
     assert run.reason == "review__1: there is no answer for review__1; give one for review"
     run = run_pipeline(edited, files={}, answers={"review": {"verdict": "perhaps"}})
     assert run.reason == "review__1: result does not satisfy the contract: result.verdict: Input should be 'yes' or 'no'"
+
+
+def test_checks_that_look_into_the_data_are_refused_because_they_cannot_travel_with_the_task() -> None:
+    def own(workspace: Path) -> list[str]:
+        return [str(workspace)]
+
+    def asks(flow: Flow, inputs: Inputs) -> Result:
+        spec = WorkspaceSpec(post=[require_table("prices", rows=(1, None)), own])
+        return Result(verdict=flow.human("review", Question, Decision, workspace=spec, total=inputs.total).verdict)
+
+    with pytest.raises(TaskDefinitionError) as refused:
+        pipeline(name="refused", owner_email="team@example.com")(asks)
+    for name in ("require_table('prices')", "own"):
+        assert f"{name} looks into the data and cannot travel with the task" in str(refused.value)

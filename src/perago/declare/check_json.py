@@ -1,21 +1,13 @@
 """Checks of files as JSON, for what travels with a task: `{"require_glob": "raw/*.csv", "min_count": 2}`, and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, cast
 
-from perago.declare import checks, relative_path
-from perago.declare.checks import FILE_CHECKS, Check, FileCheck
+from perago.declare import relative_path
+from perago.declare.checks import FILE_CHECKS, FILE_CHECKS_BY_NAME, Check, FileCheck
 
 Json = dict[str, Any]
-
-_KINDS: Mapping[str, type[FileCheck]] = {
-    "require_file": checks.RequireFile,
-    "require_dir": checks.RequireDir,
-    "require_glob": checks.RequireGlob,
-    "forbid_glob": checks.ForbidGlob,
-}
-"""By the key that names a check. The value of the key is its first argument, the other arguments have their own keys."""
 
 
 def write(given: Sequence[Check]) -> list[Json]:
@@ -31,7 +23,7 @@ def read(given: object) -> tuple[FileCheck, ...]:
 
 
 def _written(check: FileCheck) -> Json:
-    name = next(name for name, kind in _KINDS.items() if isinstance(check, kind))
+    name = next(name for name, kind in FILE_CHECKS_BY_NAME.items() if isinstance(check, kind))
     first, *rest = (one for one in fields(check) if one.init)
     others = {one.name: getattr(check, one.name) for one in rest if getattr(check, one.name) != one.default}
     return {name: relative_path.as_text(getattr(check, first.name)), **others}
@@ -39,10 +31,10 @@ def _written(check: FileCheck) -> Json:
 
 def _read(given: object) -> FileCheck:
     table = cast("Json", given) if isinstance(given, dict) else {}
-    names = [name for name in table if name in _KINDS]
+    names = [name for name in table if name in FILE_CHECKS_BY_NAME]
     if len(names) != 1:
         raise ValueError(f"{given!r} is not a check that this version of Perago knows")
-    kind = _KINDS[names[0]]
+    kind = FILE_CHECKS_BY_NAME[names[0]]
     first, *rest = (one.name for one in fields(kind) if one.init)
     if unknown := [name for name in table if name not in {names[0], *rest}]:
         raise ValueError(f"the check {names[0]} has no {', '.join(unknown)}")

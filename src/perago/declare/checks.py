@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -135,6 +135,13 @@ class ForbidGlob(DeclaredValue):
 
 FileCheck = RequireFile | RequireDir | RequireGlob | ForbidGlob
 FILE_CHECKS = (RequireFile, RequireDir, RequireGlob, ForbidGlob)
+FILE_CHECKS_BY_NAME: Mapping[str, type[FileCheck]] = {
+    "require_file": RequireFile,
+    "require_dir": RequireDir,
+    "require_glob": RequireGlob,
+    "forbid_glob": ForbidGlob,
+}
+"""For JSON and TOML: the value of this key is the first argument of the check, the other arguments have their own keys."""
 CustomCheck = Callable[[Any], Iterable[str]]
 """A function of the author: it gets what the body gets, and yields violations."""
 Check = FileCheck | RequireTable | CustomCheck

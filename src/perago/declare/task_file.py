@@ -4,24 +4,18 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
-from perago.declare import checks, command_task, controls, module_names, source_record
+from perago.declare import command_task, controls, module_names, source_record
+from perago.declare.checks import FILE_CHECKS_BY_NAME
 from perago.declare.command_task import CommandTask
 from perago.declare.problems import DeclaredValue, Problem, definition_error
 from perago.declare.task import TaskDeclaration
 from perago.declare.workspace_spec import WorkspaceSpec
 from perago.errors import TaskDefinitionError
 
-_CHECKS: Mapping[str, tuple[type[DeclaredValue], str]] = {
-    "require_file": (checks.RequireFile, "path"),
-    "require_dir": (checks.RequireDir, "path"),
-    "require_glob": (checks.RequireGlob, "pattern"),
-    "forbid_glob": (checks.ForbidGlob, "pattern"),
-}
-"""By the key that names a check: its type, and the argument that the value of the key is."""
 _CONTROLS: Mapping[str, type[DeclaredValue]] = {
     "retry": controls.RetryPolicy,
     "timeout": controls.TimeoutPolicy,
@@ -111,12 +105,13 @@ class _Reader:
         table = self._is_table(where, given)
         if table is None:
             return None
-        names = [name for name in table if name in _CHECKS]
+        names = [name for name in table if name in FILE_CHECKS_BY_NAME]
         if len(names) != 1:
-            what = f"must have exactly one of {', '.join(_CHECKS)}"
+            what = f"must have exactly one of {', '.join(FILE_CHECKS_BY_NAME)}"
             self.problems.append(Problem(where, f"{what}; it has {', '.join(table) or 'nothing'}"))
             return None
-        kind, argument = _CHECKS[names[0]]
+        kind = FILE_CHECKS_BY_NAME[names[0]]
+        argument = next(one.name for one in fields(kind) if one.init)
         rest = {name: value for name, value in table.items() if name != names[0]}
         return kind(**{argument: table[names[0]], **rest})
 
